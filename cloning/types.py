@@ -1,0 +1,103 @@
+"""Data that the cloning room takes and gives; all of it frozen."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float32]
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class AudioConfig:
+    """Frames and samples of a voice; each derived value divides exactly."""
+
+    sample_rate: int
+    n_fft: int
+    win_length: int
+    hop_length: int
+
+    def __post_init__(self) -> None:
+        if min(self.sample_rate, self.n_fft, self.win_length, self.hop_length) <= 0:
+            raise ValueError(f"audio configuration must be positive: {self}")
+        if self.n_fft % self.hop_length or self.win_length > self.n_fft:
+            raise ValueError(f"n_fft must be a multiple of hop_length and no shorter than win_length: {self}")
+
+    @property
+    def n_bins(self) -> int:
+        return self.n_fft // 2 + 1
+
+    @property
+    def frame_s(self) -> float:
+        return self.hop_length / self.sample_rate
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechOptions:
+    """How a sentence is spoken. None leaves the voice's own default; `length_scale` 2 is half as fast."""
+
+    noise_scale: float | None = None
+    noise_scale_dp: float | None = None
+    length_scale: float = 1.0
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechRequest:
+    """One text for one voice. Shapes: d_vector float32 (d,), L2 norm 1.
+
+    `lexicon` maps words (any case) to how they are said: IPA between slashes (`/təˈmɑtoʊ/`) or a respelling.
+    """
+
+    text: str
+    d_vector: FloatArray
+    encoder_id: str
+    language: str | None = None
+    options: SpeechOptions = SpeechOptions()
+    lexicon: Mapping[str, str] = field(default_factory=dict)
+    deadline_s: float | None = None
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SpokenText:
+    """The text front end's result for one sentence: what goes to the network, and where it came from.
+
+    `token_ids` int64 (T_text,); `pause_after_s` is silence that follows the sentence; `skipped` are
+    characters that no reading was found for.
+    """
+
+    text: str
+    token_ids: tuple[int, ...]
+    pause_after_s: float
+    skipped: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """The unit of work of the scheduler. Shapes: token_ids int64 (T_text,), d_vector float32 (d,)."""
+
+    token_ids: IntArray
+    d_vector: FloatArray
+    language_id: int
+    options: SpeechOptions
+    deadline_s: float | None = None
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Speech:
+    """Shapes: samples float32 (n,) in [-1, 1]; durations int64 (T_text,) frames, of all sentences in order."""
+
+    samples: FloatArray
+    sample_rate: int
+    durations: IntArray
+    n_sentences: int = 1
+    skipped: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
+
+    @property
+    def duration_s(self) -> float:
+        return len(self.samples) / self.sample_rate

@@ -1,0 +1,1 @@
+"""Speakers and their embeddings: the SQL tables, the FAISS index that follows them, and pruning."""

@@ -1,0 +1,44 @@
+"""What can go wrong between a speaker and the tables.
+
+StoreError
+├── SpeakerNotFound      speaker_not_found
+├── NameTaken            name_taken
+├── BadVector            bad_vector, wrong_encoder
+├── StorageFull          storage_full
+├── SchemaMismatch       schema_missing, schema_older, schema_newer
+└── StoreUnavailable     store_unavailable
+"""
+
+
+class StoreError(Exception):
+    """Base of the room. `code` is stable and machine-readable, `details` holds limits and measured figures."""
+
+    def __init__(self, code: str, message: str, **details: object) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.details = details
+
+
+class SpeakerNotFound(StoreError):
+    """No such speaker, or no longer."""
+
+
+class NameTaken(StoreError):
+    """Another speaker has this name."""
+
+
+class BadVector(StoreError):
+    """A vector that is not finite, not of norm 1, of the wrong width or of another encoder."""
+
+
+class StorageFull(StoreError):
+    """The disk has no room; nothing was written."""
+
+
+class SchemaMismatch(StoreError):
+    """The database is not at the revision that this program needs."""
+
+
+class StoreUnavailable(StoreError):
+    """The database does not answer."""

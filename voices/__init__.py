@@ -1,0 +1,1 @@
+"""Voice bundles that ship with Voicekin; each folder is one voice."""
