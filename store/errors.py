@@ -3,6 +3,8 @@
 StoreError
 ├── SpeakerNotFound      speaker_not_found
 ├── NameTaken            name_taken
+├── BadName              bad_name
+├── BadArgument          bad_clip, bad_labels, bad_cursor, bad_limit, bad_policy
 ├── BadVector            bad_vector, wrong_encoder
 ├── StorageFull          storage_full
 ├── SchemaMismatch       schema_missing, schema_older, schema_newer
@@ -26,6 +28,14 @@ class SpeakerNotFound(StoreError):
 
 class NameTaken(StoreError):
     """Another speaker has this name."""
+
+
+class BadName(StoreError):
+    """A name that is empty, too long, or has the form of a speaker id."""
+
+
+class BadArgument(StoreError):
+    """A clip's figures, labels, a cursor, a limit or a prune policy outside what the store takes."""
 
 
 class BadVector(StoreError):

@@ -103,3 +103,22 @@ class PruneReport:
     victims: tuple[tuple[str, str, str], ...]  # (speaker_id, name, reason)
     kept: int
     freed_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoreStats:
+    """Counts and sizes. `index_repaired` is how many index entries were wrong or missing when the store was opened."""
+
+    n_speakers: int
+    n_clips: int
+    revision: int
+    encoder_ids: tuple[str, ...]
+    index_size: int
+    index_revision: int
+    index_repaired: int
+    snapshot_revision: int | None
+    database_bytes: int
+    pool_vectors: int
+    pool_bytes: int
+    pool_hits: int
+    pool_misses: int

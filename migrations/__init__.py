@@ -1,0 +1,1 @@
+"""Alembic migrations of the store's tables; `store.schema` runs them."""

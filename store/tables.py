@@ -1,0 +1,153 @@
+"""The SQL tables: the truth that index, pool and snapshots are derived from."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    DateTime,
+    Dialect,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Text,
+    TypeDecorator,
+    UniqueConstraint,
+)
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
+
+ID_CHARACTERS = 36
+ENCODER_ID_CHARACTERS = 200
+
+
+class UtcDateTime(TypeDecorator[datetime]):
+    """A point in time; timezone-aware in Python, UTC in every database."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError("a stored time must be timezone-aware")
+        return value.astimezone(UTC)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
+        if value is None:
+            return None
+        # SQLite drops the offset, which is always UTC on the way in.
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+class Base(DeclarativeBase):
+    """Names of constraints are given, so that a migration can drop them on either database."""
+
+    metadata = MetaData(
+        naming_convention={
+            "pk": "pk_%(table_name)s",
+            "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+            "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+            "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        }
+    )
+
+
+class StateRow(Base):
+    """The one row that every writer locks first. `revision` rises with each change; `store_id` names this database."""
+
+    __tablename__ = "state"
+
+    id: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
+    store_id: Mapped[str] = mapped_column(String(ID_CHARACTERS))
+    revision: Mapped[int] = mapped_column(BigInteger)
+
+
+class EncoderRow(Base):
+    """An encoder whose vectors are stored, and their width."""
+
+    __tablename__ = "encoders"
+
+    id: Mapped[str] = mapped_column(String(ENCODER_ID_CHARACTERS), primary_key=True)
+    width: Mapped[int] = mapped_column(Integer)
+
+
+class UsageRow(Base):
+    """When a speaker was last spoken with; apart from `speakers` because it is written in bulk and often."""
+
+    __tablename__ = "usage"
+
+    speaker_id: Mapped[str] = mapped_column(
+        String(ID_CHARACTERS), ForeignKey("speakers.id", ondelete="CASCADE"), primary_key=True
+    )
+    last_used_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    uses: Mapped[int] = mapped_column(BigInteger, default=0)
+
+
+class SpeakerRow(Base):
+    """One speaker. `name_key` is the name folded for comparison; `vector` is the clips' mean, float32 little-endian."""
+
+    __tablename__ = "speakers"
+    __table_args__ = (Index(None, "created_at", "id"),)
+
+    id: Mapped[str] = mapped_column(String(ID_CHARACTERS), primary_key=True)
+    name: Mapped[str] = mapped_column(Text)
+    name_key: Mapped[str] = mapped_column(Text, unique=True)
+    encoder_id: Mapped[str] = mapped_column(ForeignKey("encoders.id"))
+    vector: Mapped[bytes] = mapped_column(LargeBinary)
+    labels: Mapped[dict[str, str]] = mapped_column(JSON)
+    report: Mapped[dict[str, object]] = mapped_column(JSON)
+    pinned: Mapped[bool] = mapped_column(Boolean)
+    n_clips: Mapped[int] = mapped_column(Integer)
+    speech_s: Mapped[float] = mapped_column(Float)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    updated_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    revision: Mapped[int] = mapped_column(BigInteger, index=True)
+
+    usage: Mapped[UsageRow] = relationship(lazy="joined", innerjoin=True, passive_deletes=True)
+
+
+class ClipRow(Base):
+    """One reference clip's figures and embedding; the audio itself is never stored."""
+
+    __tablename__ = "clips"
+    __table_args__ = (UniqueConstraint("speaker_id", "sha256"), Index(None, "sha256", "encoder_id"))
+
+    id: Mapped[str] = mapped_column(String(ID_CHARACTERS), primary_key=True)
+    speaker_id: Mapped[str] = mapped_column(ForeignKey("speakers.id", ondelete="CASCADE"))
+    sha256: Mapped[str] = mapped_column(String(64))
+    encoder_id: Mapped[str] = mapped_column(ForeignKey("encoders.id"))
+    vector: Mapped[bytes] = mapped_column(LargeBinary)
+    duration_s: Mapped[float] = mapped_column(Float)
+    voiced_s: Mapped[float] = mapped_column(Float)
+    n_partials: Mapped[int] = mapped_column(Integer)
+    snr_db: Mapped[float | None] = mapped_column(Float)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+
+
+class TombstoneRow(Base):
+    """A speaker that is gone: nothing but its id, and the revision at which an index must drop it."""
+
+    __tablename__ = "tombstones"
+
+    speaker_id: Mapped[str] = mapped_column(String(ID_CHARACTERS), primary_key=True)
+    revision: Mapped[int] = mapped_column(BigInteger, index=True)
+
+
+class AuditRow(Base):
+    """Who removed how much and when; no name, no id of a speaker."""
+
+    __tablename__ = "audit"
+
+    id: Mapped[int] = mapped_column(Integer, primary_key=True)
+    at: Mapped[datetime] = mapped_column(UtcDateTime)
+    actor: Mapped[str] = mapped_column(Text)
+    action: Mapped[str] = mapped_column(Text)
+    n_speakers: Mapped[int] = mapped_column(Integer)
+    n_clips: Mapped[int] = mapped_column(Integer)
