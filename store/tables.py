@@ -1,7 +1,6 @@
 """The SQL tables: the truth that index, pool and snapshots are derived from."""
 
 from datetime import UTC, datetime
-from typing import Any
 
 from sqlalchemy import (
     JSON,
@@ -39,7 +38,7 @@ class UtcDateTime(TypeDecorator[datetime]):
             raise ValueError("a stored time must be timezone-aware")
         return value.astimezone(UTC)
 
-    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
         if value is None:
             return None
         # SQLite drops the offset, which is always UTC on the way in.

@@ -1,0 +1,128 @@
+"""Engines for SQLite and PostgreSQL, and what their faults mean to the store."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from store.errors import StorageFull, StoreError, StoreUnavailable
+from store.types import StoreConfig
+
+WRITING = "voicekin_writing"
+_DISK_FULL_SQLSTATES = frozenset({"53100"})
+
+
+def connect(config: StoreConfig) -> Engine:
+    """An engine that opens its first connection when it is first used. Raises: StoreUnavailable."""
+    url = parse_url(config.database_url)
+    if url.get_backend_name() == "sqlite":
+        return _connect_sqlite(url, config.busy_timeout_s)
+    return create_engine(
+        url,
+        pool_pre_ping=True,
+        pool_timeout=config.busy_timeout_s,
+        # A pooler in transaction mode hands each transaction another server connection: nothing may stay prepared.
+        connect_args={"prepare_threshold": None, "connect_timeout": max(2, round(config.busy_timeout_s))},
+    )
+
+
+def parse_url(database_url: str) -> URL:
+    """The URL with its driver. Raises: StoreUnavailable."""
+    try:
+        url = make_url(database_url)
+    except ArgumentError as error:
+        raise _bad_url("it cannot be read") from error
+    if url.drivername in ("postgresql", "postgres", "postgresql+psycopg"):
+        return url.set(drivername="postgresql+psycopg")
+    if url.get_backend_name() != "sqlite":
+        raise _bad_url(f"{url.drivername} is not supported")
+    if url.database in (None, "", ":memory:"):
+        raise _bad_url("SQLite needs a file, because each process opens it")
+    return url
+
+
+def sqlite_path(config: StoreConfig) -> Path | None:
+    """The database's file; None for a server."""
+    url = parse_url(config.database_url)
+    return Path(str(url.database)) if url.get_backend_name() == "sqlite" else None
+
+
+def use_write_ahead_log(engine: Engine) -> None:
+    """Readers beside a writer; the mode is kept in the file."""
+    if engine.dialect.name == "sqlite":
+        with engine.connect() as connection:
+            # The mode cannot be changed inside the transaction that SQLAlchemy has just begun.
+            raw: Any = connection.connection.driver_connection
+            raw.rollback()
+            raw.execute("PRAGMA journal_mode=WAL")
+
+
+@contextmanager
+def translated_faults() -> Iterator[None]:
+    """Faults of the database as the store's errors. Raises: StorageFull, StoreUnavailable."""
+    try:
+        yield
+    except SQLAlchemyError as error:
+        meaning = _meaning(error)
+        if meaning is None:
+            raise
+        raise meaning from error
+
+
+def _connect_sqlite(url: URL, busy_timeout_s: float) -> Engine:
+    engine = create_engine(
+        url,
+        pool_size=8,
+        max_overflow=24,
+        pool_timeout=busy_timeout_s,
+        connect_args={"timeout": busy_timeout_s, "check_same_thread": False},
+    )
+
+    @event.listens_for(engine, "connect")
+    def configure(connection: sqlite3.Connection, record: object) -> None:
+        # The driver's own transactions begin late and not before DDL; ours begin where `begin` says.
+        connection.isolation_level = None
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("PRAGMA foreign_keys=ON")
+        # A removed voice must not stay readable in free pages.
+        connection.execute("PRAGMA secure_delete=ON")
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        writing = connection.get_execution_options().get(WRITING, False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+    return engine
+
+
+def _meaning(error: SQLAlchemyError) -> StoreError | None:
+    if isinstance(error, PoolTimeout):
+        return StoreUnavailable("store_unavailable", "all connections to the database are busy: try again")
+    if not isinstance(error, DBAPIError):
+        return None
+    if _is_full(error.orig):
+        return StorageFull("storage_full", "the database's disk is full: make room and try again; nothing was written")
+    if error.connection_invalidated or type(error).__name__ in ("OperationalError", "DatabaseError"):
+        return StoreUnavailable("store_unavailable", f"the database does not answer: {_first_line(error.orig)}")
+    return None
+
+
+def _is_full(original: BaseException | None) -> bool:
+    code = getattr(original, "sqlite_errorcode", None)
+    if code is not None:
+        return int(code) & 0xFF == sqlite3.SQLITE_FULL
+    return getattr(original, "sqlstate", None) in _DISK_FULL_SQLSTATES
+
+
+def _first_line(original: BaseException | None) -> str:
+    return (str(original).splitlines() or ["no reason given"])[0]
+
+
+def _bad_url(reason: str) -> StoreUnavailable:
+    message = f"database_url: {reason}; give sqlite:///PATH or postgresql://USER@HOST/DATABASE"
+    return StoreUnavailable("store_unavailable", message)

@@ -1,0 +1,296 @@
+"""The store's front: everything that the API does with speakers, each call whole or not at all."""
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Self
+
+from store import checks
+from store.connections import use_write_ahead_log
+from store.errors import StoreError, StoreUnavailable
+from store.following import IndexFollower
+from store.index import SpeakerIndex, check_library
+from store.pruning import Candidate, Victim, check_policy, choose
+from store.schema import check_schema
+from store.snapshot import SnapshotFile
+from store.speakers import SpeakerRepository
+from store.types import (
+    ClipRecord,
+    FloatArray,
+    Match,
+    NewSpeaker,
+    Page,
+    PrunePolicy,
+    PruneReport,
+    Speaker,
+    StoreConfig,
+    StoreStats,
+)
+from store.unit_of_work import Database
+from store.vectors import VectorPool
+
+_log = logging.getLogger(__name__)
+
+# A neighbour can be removed between the search and the look into SQL; more than a few such rounds are a livelock.
+_SEARCH_ROUNDS = 3
+
+
+class Store:
+    """Speakers in SQL, with an index and a pool that follow it. Safe to use from many threads."""
+
+    def __init__(self, database: Database, index: SpeakerIndex, follower: IndexFollower, pool: VectorPool) -> None:
+        self._database = database
+        self._index = index
+        self._follower = follower
+        self._pool = pool
+
+    @classmethod
+    def open(cls, config: StoreConfig) -> Self:
+        """A store on a migrated database. Raises: SchemaMismatch, StoreUnavailable."""
+        check_library()
+        check_schema(config)
+        database, index = Database(config), SpeakerIndex()
+        store = cls(
+            database,
+            index,
+            IndexFollower(database, index, SnapshotFile(config.state_dir)),
+            VectorPool(config.pool_bytes),
+        )
+        try:
+            use_write_ahead_log(database.engine)
+            store._follower.open()
+        except BaseException:
+            database.close()
+            raise
+        return store
+
+    def close(self) -> None:
+        """Saves the index and closes every connection."""
+        self._follower.save()
+        self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def enrol(self, new: NewSpeaker) -> Speaker:
+        """The new speaker, on disk when this returns.
+
+        Raises: BadName, BadArgument, BadVector, NameTaken, StorageFull, StoreUnavailable.
+        """
+        checked = replace(
+            new,
+            name=checks.clean_name(new.name),
+            encoder_id=checks.check_encoder_id(new.encoder_id),
+            clips=checks.check_clips(new.clips),
+            labels=checks.clean_labels(new.labels),
+            report=checks.clean_report(new.report),
+        )
+        with self._database.write() as unit:
+            speaker = unit.speakers.add(checked, unit.revision)
+        self._follow_commit()
+        return speaker
+
+    def add_clips(
+        self,
+        speaker_id: str,
+        encoder_id: str,
+        clips: Sequence[ClipRecord],
+        report: Mapping[str, object] | None = None,
+    ) -> Speaker:
+        """The speaker with a renewed mean; clips that it already has change nothing.
+
+        Raises: SpeakerNotFound, BadArgument, BadVector, StorageFull, StoreUnavailable.
+        """
+        checked = checks.check_clips(clips)
+        cleaned = None if report is None else checks.clean_report(report)
+        with self._database.write() as unit:
+            speaker = unit.speakers.add_clips(speaker_id, encoder_id, checked, cleaned, unit.revision)
+        self._pool.drop(speaker.id)
+        self._follow_commit()
+        return speaker
+
+    def get(self, speaker_id: str) -> Speaker:
+        """The speaker. Raises: SpeakerNotFound, StoreUnavailable."""
+        return self._database.read(lambda speakers: speakers.get(speaker_id))
+
+    def find(self, name_or_id: str) -> Speaker:
+        """The speaker of this id or of this name in any case. Raises: SpeakerNotFound, StoreUnavailable."""
+        return self._database.read(lambda speakers: speakers.find(name_or_id))
+
+    def list(self, cursor: str | None = None, limit: int = 50, name_contains: str | None = None) -> Page:
+        """One page, oldest speaker first. Raises: BadArgument (bad_cursor, bad_limit), StoreUnavailable."""
+        checks.check_limit(limit, "limit")
+        return self._database.read(lambda speakers: speakers.page(cursor, limit, name_contains))
+
+    def update(
+        self,
+        speaker_id: str,
+        *,
+        name: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        pinned: bool | None = None,
+    ) -> Speaker:
+        """The speaker with what is given replaced; its voice and so its revision stay.
+
+        Raises: SpeakerNotFound, BadName, BadArgument (bad_labels), NameTaken, StorageFull, StoreUnavailable.
+        """
+        cleaned_name = None if name is None else checks.clean_name(name)
+        cleaned_labels = None if labels is None else checks.clean_labels(labels)
+        with self._database.write() as unit:
+            return unit.speakers.change(speaker_id, cleaned_name, cleaned_labels, pinned)
+
+    def delete(self, speaker_id: str, actor: str = "api") -> None:
+        """Removes the speaker for good. Raises: SpeakerNotFound, StorageFull, StoreUnavailable."""
+        with self._database.write() as unit:
+            speaker = unit.speakers.get(speaker_id)
+            unit.speakers.remove([speaker.id], unit.revision, actor, "delete")
+        self._forget([speaker.id])
+
+    def similar(self, vector: FloatArray, encoder_id: str, k: int, exclude: str | None = None) -> tuple[Match, ...]:
+        """At most k speakers of this encoder, nearest first. Shapes: vector float32 (d,), L2 norm 1.
+
+        Raises: BadVector, BadArgument (bad_limit), StoreUnavailable.
+        """
+        checks.check_limit(k, "k")
+        checked = checks.check_vector(vector)
+        for _ in range(_SEARCH_ROUNDS):
+            matches, all_live = self._search(checked, encoder_id, k + (exclude is not None))
+            if all_live:
+                break
+        return tuple(match for match in matches if match.speaker_id != exclude)[:k]
+
+    def similar_to(self, speaker_id: str, k: int) -> tuple[Match, ...]:
+        """At most k other speakers, nearest to this one first.
+
+        Raises: SpeakerNotFound, BadArgument (bad_limit), StoreUnavailable.
+        """
+        voice = self._database.read(lambda speakers: speakers.voice(speaker_id))
+        return self.similar(voice.vector, voice.encoder_id, k, exclude=voice.speaker_id)
+
+    @contextmanager
+    def hold(self, speaker_id: str) -> Iterator[tuple[FloatArray, str, int]]:
+        """The speaker's (vector, encoder_id, revision); until the block is left, pruning here passes it over.
+
+        Shapes: vector float32 (d,), read-only. Raises: SpeakerNotFound, StoreUnavailable.
+        """
+        canonical = checks.as_speaker_id(speaker_id) or speaker_id
+        encoder_id, revision = self._database.read(lambda speakers: speakers.voice_key(canonical))
+        with self._pool.hold((canonical, revision), lambda: self._load(canonical, revision)) as vector:
+            yield vector, encoder_id, revision
+
+    def d_vector(self, speaker_id: str) -> tuple[FloatArray, str, int]:
+        """The speaker's (vector, encoder_id, revision), from the pool if SQL says that it is still current.
+
+        Shapes: vector float32 (d,), read-only. Raises: SpeakerNotFound, StoreUnavailable.
+        """
+        with self.hold(speaker_id) as voice:
+            return voice
+
+    def cached_embedding(self, sha256: str, encoder_id: str) -> ClipRecord | None:
+        """A clip with these bytes that this encoder has embedded for a speaker who is still here.
+
+        Raises: StoreUnavailable.
+        """
+        return self._database.read(lambda speakers: speakers.clip(sha256, encoder_id))
+
+    def touch(self, uses: Mapping[str, tuple[datetime, int]]) -> None:
+        """Notes (last use, how many uses) of many speakers; those that are gone are passed over.
+
+        Raises: StorageFull, StoreUnavailable.
+        """
+        if uses:
+            with self._database.write_usage() as speakers:
+                speakers.touch(uses)
+
+    def prune(
+        self, policy: PrunePolicy, now: datetime | None = None, dry_run: bool = False, actor: str = "api"
+    ) -> PruneReport:
+        """Removes whom the policy names, or only says whom it would. Raises: BadArgument (bad_policy), StoreError."""
+        check_policy(policy)
+        when = now or datetime.now(UTC)
+        if dry_run:
+            candidates = self._database.read(lambda speakers: tuple(speakers.candidates()))
+            return _report(True, candidates, choose(candidates, policy, when, self._pool.held()))
+        with self._database.write() as unit:
+            candidates = tuple(unit.speakers.candidates())
+            victims = choose(candidates, policy, when, self._pool.held())
+            ids = [victim.candidate.speaker_id for victim in victims]
+            unit.speakers.remove(ids, unit.revision, actor, "prune")
+        self._forget(ids)
+        return _report(False, candidates, victims)
+
+    def stats(self) -> StoreStats:
+        """Counts and sizes now. Raises: StoreUnavailable."""
+        self._follower.follow()
+        return self._database.read(self._stats)
+
+    def health(self) -> None:
+        """Returns if SQL answers. Raises: StoreUnavailable."""
+        self._database.read(SpeakerRepository.position)
+
+    def index_agrees(self) -> bool:
+        """Whether the index holds exactly the voices of SQL. Raises: StoreUnavailable."""
+        return self._follower.agrees()
+
+    def _search(self, vector: FloatArray, encoder_id: str, k: int) -> tuple[tuple[Match, ...], bool]:
+        """The neighbours that SQL confirms, and whether it confirmed all."""
+        self._follower.follow()
+        hits = self._index.search(vector, encoder_id, k)
+        there = self._database.read(lambda speakers: speakers.existing(hit.speaker_id for hit in hits))
+        live = (hit for hit in hits if hit.speaker_id in there and there[hit.speaker_id][1] == hit.revision)
+        matches = tuple(Match(hit.speaker_id, there[hit.speaker_id][0], hit.cosine) for hit in live)
+        return matches, len(matches) == len(hits)
+
+    def _load(self, speaker_id: str, revision: int) -> FloatArray:
+        voice = self._database.read(lambda speakers: speakers.voice(speaker_id))
+        if voice.revision != revision:
+            raise StoreUnavailable("store_unavailable", "the speaker's voice has just changed: try again")
+        return voice.vector
+
+    def _follow_commit(self) -> None:
+        """The change is on disk and must be reported so; an index that cannot follow now does so before a search."""
+        try:
+            self._follower.follow()
+        except StoreError as error:
+            _log.warning("index: could not follow a commit and will before the next search: %s", error)
+
+    def _forget(self, speaker_ids: Sequence[str]) -> None:
+        for speaker_id in speaker_ids:
+            self._pool.drop(speaker_id)
+        self._follow_commit()
+
+    def _stats(self, speakers: SpeakerRepository) -> StoreStats:
+        n_speakers, n_clips = speakers.counts()
+        pool = self._pool.usage()
+        return StoreStats(
+            n_speakers=n_speakers,
+            n_clips=n_clips,
+            revision=speakers.position().revision,
+            encoder_ids=speakers.encoder_ids(),
+            index_size=len(self._index),
+            index_revision=self._follower.revision,
+            index_repaired=self._follower.n_repaired,
+            snapshot_revision=self._follower.saved_revision,
+            database_bytes=speakers.database_bytes(),
+            pool_vectors=pool.n_vectors,
+            pool_bytes=pool.n_bytes,
+            pool_hits=pool.hits,
+            pool_misses=pool.misses,
+        )
+
+
+def _report(dry_run: bool, candidates: Sequence[Candidate], victims: Sequence[Victim]) -> PruneReport:
+    return PruneReport(
+        dry_run=dry_run,
+        victims=tuple((victim.candidate.speaker_id, victim.candidate.name, victim.reason) for victim in victims),
+        kept=len(candidates) - len(victims),
+        freed_bytes=sum(victim.candidate.n_bytes for victim in victims),
+    )

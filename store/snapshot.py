@@ -1,0 +1,159 @@
+"""The index on disk: one file, written whole under a new name and then renamed, never trusted without its checksum.
+
+Layout: the SHA-256 of all that follows as 64 digits and a newline; one line of JSON; for each shelf n ids of 16 bytes,
+n revisions of 8 bytes and n * d float32, all little-endian.
+"""
+
+import hashlib
+import json
+import os
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from store.index import Shelf
+from store.voices import Position
+
+FORMAT = "voicekin-index-1"
+# A file being written is never this old; one that is was left by a process that died.
+_STALE_S = 3600.0
+_DIGEST_BYTES = 65
+_HEADER_BYTES = 2**20
+
+
+class SnapshotDamaged(Exception):
+    """The file is not a whole snapshot of this format."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The voices of a store at one position."""
+
+    position: Position
+    shelves: Sequence[Shelf]
+
+
+class SnapshotFile:
+    """Reads, replaces and discards the one snapshot of a state folder."""
+
+    def __init__(self, state_dir: Path) -> None:
+        self.path = state_dir / "speakers.index"
+
+    def read(self) -> Snapshot | None:
+        """The snapshot, None if there is none. Raises: SnapshotDamaged, OSError."""
+        try:
+            data = self.path.read_bytes()
+        except FileNotFoundError:
+            return None
+        if data[: _DIGEST_BYTES - 1] != hashlib.sha256(data[_DIGEST_BYTES:]).hexdigest().encode():
+            raise SnapshotDamaged("the checksum does not match")
+        end = data.index(b"\n", _DIGEST_BYTES) + 1
+        header = _header(data[_DIGEST_BYTES:end])
+        shelves = tuple(_read_shelves(header["shelves"], memoryview(data)[end:]))
+        return Snapshot(Position(header["store_id"], header["revision"]), shelves)
+
+    def write(self, snapshot: Snapshot) -> None:
+        """Replaces the file, unless it is already as new. Raises: OSError."""
+        there = self.position()
+        mine = snapshot.position
+        if there is not None and there.store_id == mine.store_id and there.revision >= mine.revision:
+            return
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = self.path.with_name(f"{self.path.name}.{uuid.uuid4().hex}.part")
+        try:
+            with fresh.open("wb") as file:
+                file.writelines(_pieces(snapshot))
+                file.flush()
+                os.fsync(file.fileno())
+            fresh.replace(self.path)
+        finally:
+            fresh.unlink(missing_ok=True)
+        _sync_folder(self.path.parent)
+
+    def position(self) -> Position | None:
+        """Where the file says it stands, without reading it whole; None if it does not say."""
+        try:
+            with self.path.open("rb") as file:
+                file.seek(_DIGEST_BYTES)
+                header = _header(file.readline(_HEADER_BYTES))
+        except (OSError, SnapshotDamaged):
+            return None
+        return Position(header["store_id"], header["revision"])
+
+    def discard(self) -> None:
+        """Removes the file. Raises: OSError."""
+        self.path.unlink(missing_ok=True)
+
+    def discard_before(self, revision: int) -> None:
+        """Removes the file if it may hold what was removed at the revision. Raises: OSError."""
+        position = self.position()
+        if position is None or position.revision < revision:
+            self.discard()
+
+    def sweep(self) -> None:
+        """Removes what processes that died while writing have left."""
+        for part in self.path.parent.glob(f"{self.path.name}.*.part"):
+            with suppress(OSError):
+                if time.time() - part.stat().st_mtime > _STALE_S:
+                    part.unlink()
+
+
+def _pieces(snapshot: Snapshot) -> Iterator[bytes | memoryview]:
+    body = [_header_line(snapshot)]
+    for shelf in snapshot.shelves:
+        body.append(b"".join(uuid.UUID(speaker_id).bytes for speaker_id in shelf.speaker_ids))
+        body.append(shelf.revisions.astype("<i8").tobytes())
+        body.append(shelf.vectors.astype("<f4", copy=False).data.cast("B"))
+    digest = hashlib.sha256()
+    for piece in body:
+        digest.update(piece)
+    yield digest.hexdigest().encode() + b"\n"
+    yield from body
+
+
+def _header_line(snapshot: Snapshot) -> bytes | memoryview:
+    header = {
+        "format": FORMAT,
+        "store_id": snapshot.position.store_id,
+        "revision": snapshot.position.revision,
+        "shelves": [
+            {"encoder_id": shelf.encoder_id, "count": len(shelf.speaker_ids), "width": shelf.vectors.shape[1]}
+            for shelf in snapshot.shelves
+        ],
+    }
+    return json.dumps(header).encode() + b"\n"
+
+
+def _header(line: bytes) -> dict[str, Any]:
+    try:
+        header = json.loads(line)
+    except ValueError as error:
+        raise SnapshotDamaged("the header cannot be read") from error
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise SnapshotDamaged("the format is another one")
+    return header
+
+
+def _read_shelves(headers: Sequence[dict[str, Any]], body: memoryview) -> Iterator[Shelf]:
+    start = 0
+    for header in headers:
+        count, width = header["count"], header["width"]
+        ids, revisions, stop = start + 16 * count, start + 24 * count, start + 24 * count + 4 * count * width
+        speaker_ids = tuple(str(uuid.UUID(bytes=bytes(body[at : at + 16]))) for at in range(start, ids, 16))
+        vectors = np.frombuffer(body[revisions:stop], dtype="<f4").reshape(count, width)
+        yield Shelf(header["encoder_id"], speaker_ids, np.frombuffer(body[ids:revisions], dtype="<i8"), vectors)
+        start = stop
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

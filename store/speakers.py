@@ -1,0 +1,230 @@
+"""The repository: speakers in and out of the tables, inside a transaction that someone else opened."""
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+
+from sqlalchemy import ColumnElement, case, delete, func, literal, or_, select, tuple_, update
+
+from store.checks import as_speaker_id, mean_vector, name_key, read_cursor, write_cursor
+from store.errors import BadVector, NameTaken
+from store.pruning import Candidate
+from store.tables import AuditRow, ClipRow, EncoderRow, SpeakerRow, TombstoneRow, UsageRow, UtcDateTime
+from store.types import ClipRecord, NewSpeaker, Page, Speaker
+from store.voices import VoiceQueries, chunks, not_found, required_id, to_bytes, to_vector
+
+
+class SpeakerRepository(VoiceQueries):
+    """Speakers, their clips and their usage."""
+
+    def add(self, new: NewSpeaker, revision: int) -> Speaker:
+        """The new speaker. Raises: NameTaken, BadVector."""
+        self._require_free(new.name, None)
+        self._register(new.encoder_id, len(new.clips[0].vector))
+        now = datetime.now(UTC)
+        row = SpeakerRow(
+            id=str(uuid.uuid4()),
+            name=new.name,
+            name_key=name_key(new.name),
+            encoder_id=new.encoder_id,
+            vector=to_bytes(mean_vector([clip.vector for clip in new.clips])),
+            labels=dict(new.labels),
+            report=dict(new.report),
+            pinned=new.pinned,
+            n_clips=len(new.clips),
+            speech_s=sum(clip.voiced_s for clip in new.clips),
+            created_at=now,
+            updated_at=now,
+            revision=revision,
+            usage=UsageRow(last_used_at=None, uses=0),
+        )
+        self._session.add(row)
+        self._session.flush()
+        self._add_clips(row, new.clips, now)
+        return _speaker(row)
+
+    def add_clips(
+        self,
+        speaker_id: str,
+        encoder_id: str,
+        clips: Sequence[ClipRecord],
+        report: Mapping[str, object] | None,
+        revision: int,
+    ) -> Speaker:
+        """The speaker with the clips it did not have yet. Raises: SpeakerNotFound, BadVector."""
+        row = self._row(speaker_id)
+        if row.encoder_id != encoder_id:
+            message = f"the speaker's clips were embedded by {row.encoder_id}, these by {encoder_id}: enrol it again"
+            raise BadVector("wrong_encoder", message, expected=row.encoder_id, measured=encoder_id)
+        self._register(encoder_id, len(clips[0].vector))
+        known = set(self._session.scalars(select(ClipRow.sha256).where(ClipRow.speaker_id == row.id)))
+        fresh = [clip for clip in clips if clip.sha256 not in known]
+        if fresh:
+            row.updated_at = datetime.now(UTC)
+            row.revision = revision
+            row.report = row.report if report is None else dict(report)
+            self._add_clips(row, fresh, row.updated_at)
+            self._renew(row)
+        return _speaker(row)
+
+    def get(self, speaker_id: str) -> Speaker:
+        """The speaker. Raises: SpeakerNotFound."""
+        return _speaker(self._row(speaker_id))
+
+    def find(self, name_or_id: str) -> Speaker:
+        """The speaker of this id or, in any case, of this name. Raises: SpeakerNotFound."""
+        if as_speaker_id(name_or_id) is not None:
+            return self.get(name_or_id)
+        row = self._session.scalar(select(SpeakerRow).where(SpeakerRow.name_key == name_key(name_or_id)))
+        if row is None:
+            raise not_found()
+        return _speaker(row)
+
+    def page(self, cursor: str | None, limit: int, contains: str | None) -> Page:
+        """At most `limit` speakers after the cursor. Raises: BadArgument (bad_cursor)."""
+        named: list[ColumnElement[bool]] = []
+        if contains is not None:
+            named.append(SpeakerRow.name_key.contains(name_key(contains), autoescape=True))
+        following = [] if cursor is None else [_after(*read_cursor(cursor))]
+        order = (SpeakerRow.created_at, SpeakerRow.id)
+        statement = select(SpeakerRow).where(*named, *following).order_by(*order).limit(limit + 1)
+        rows = self._session.scalars(statement).all()
+        total = self._session.scalar(select(func.count()).select_from(SpeakerRow).where(*named)) or 0
+        shown = rows[:limit]
+        next_cursor = write_cursor(shown[-1].created_at, shown[-1].id) if len(rows) > limit else None
+        return Page(tuple(map(_speaker, shown)), next_cursor, total)
+
+    def change(
+        self, speaker_id: str, name: str | None, labels: Mapping[str, str] | None, pinned: bool | None
+    ) -> Speaker:
+        """The speaker with what is not None replaced. Raises: SpeakerNotFound, NameTaken."""
+        row = self._row(speaker_id)
+        if name is not None:
+            self._require_free(name, row.id)
+            row.name, row.name_key = name, name_key(name)
+        row.labels = row.labels if labels is None else dict(labels)
+        row.pinned = row.pinned if pinned is None else pinned
+        row.updated_at = datetime.now(UTC)
+        return _speaker(row)
+
+    def remove(self, speaker_ids: Sequence[str], revision: int, actor: str, action: str) -> None:
+        """Deletes every row of these speakers, leaves their tombstones, and writes one audit line."""
+        n_clips = 0
+        for ids in chunks(speaker_ids):
+            n_clips += self._session.scalar(select(func.count()).where(ClipRow.speaker_id.in_(ids))) or 0
+            self._session.execute(delete(SpeakerRow).where(SpeakerRow.id.in_(ids)))
+            self._session.add_all(TombstoneRow(speaker_id=speaker_id, revision=revision) for speaker_id in ids)
+        at = datetime.now(UTC)
+        audit = AuditRow(at=at, actor=actor, action=action, n_speakers=len(speaker_ids), n_clips=n_clips)
+        self._session.add(audit)
+
+    def clip(self, sha256: str, encoder_id: str) -> ClipRecord | None:
+        """A clip of any speaker with these bytes, embedded by this encoder."""
+        same = (ClipRow.sha256 == sha256, ClipRow.encoder_id == encoder_id)
+        row = self._session.scalar(select(ClipRow).where(*same).limit(1))
+        if row is None:
+            return None
+        return ClipRecord(row.sha256, to_vector(row.vector), row.duration_s, row.voiced_s, row.n_partials, row.snr_db)
+
+    def touch(self, uses: Mapping[str, tuple[datetime, int]]) -> None:
+        """Adds uses and moves the last use forward; speakers that are gone are passed over."""
+        # One order for all, so that two writers never wait for each other.
+        for speaker_id in sorted(filter(as_speaker_id, uses)):
+            used_at, count = uses[speaker_id]
+            when = literal(used_at, UtcDateTime)
+            later = or_(UsageRow.last_used_at.is_(None), UsageRow.last_used_at < when)
+            values = {
+                UsageRow.uses: UsageRow.uses + count,
+                UsageRow.last_used_at: case((later, when), else_=UsageRow.last_used_at),
+            }
+            statement = update(UsageRow).where(UsageRow.speaker_id == speaker_id).values(values)
+            self._session.execute(statement, execution_options={"synchronize_session": False})
+
+    def candidates(self) -> Iterator[Candidate]:
+        """Every speaker, as pruning sees it."""
+        clip_bytes = select(ClipRow.speaker_id, func.sum(func.length(ClipRow.vector)).label("n_bytes"))
+        clips = clip_bytes.group_by(ClipRow.speaker_id).subquery()
+        statement = (
+            select(
+                SpeakerRow.id,
+                SpeakerRow.name,
+                SpeakerRow.created_at,
+                UsageRow.last_used_at,
+                SpeakerRow.pinned,
+                func.length(SpeakerRow.vector) + func.coalesce(clips.c.n_bytes, 0),
+            )
+            .join(UsageRow, UsageRow.speaker_id == SpeakerRow.id)
+            .outerjoin(clips, clips.c.speaker_id == SpeakerRow.id)
+        )
+        for row in self._session.execute(statement):
+            yield Candidate(*row)
+
+    def _row(self, speaker_id: str) -> SpeakerRow:
+        row = self._session.get(SpeakerRow, required_id(speaker_id))
+        if row is None:
+            raise not_found()
+        return row
+
+    def _require_free(self, name: str, owner_id: str | None) -> None:
+        holder = self._session.scalar(select(SpeakerRow.id).where(SpeakerRow.name_key == name_key(name)))
+        if holder not in (None, owner_id):
+            raise NameTaken("name_taken", "name belongs to another speaker: choose another, or delete that one first")
+
+    def _register(self, encoder_id: str, width: int) -> None:
+        encoder = self._session.get(EncoderRow, encoder_id)
+        if encoder is None:
+            self._session.add(EncoderRow(id=encoder_id, width=width))
+            self._session.flush()
+        elif encoder.width != width:
+            message = f"vectors of {encoder_id} are {encoder.width} wide, but this one is {width}"
+            raise BadVector("bad_vector", message, expected=encoder.width, measured=width)
+
+    def _add_clips(self, row: SpeakerRow, clips: Sequence[ClipRecord], now: datetime) -> None:
+        self._session.add_all(
+            ClipRow(
+                id=str(uuid.uuid4()),
+                speaker_id=row.id,
+                sha256=clip.sha256,
+                encoder_id=row.encoder_id,
+                vector=to_bytes(clip.vector),
+                duration_s=clip.duration_s,
+                voiced_s=clip.voiced_s,
+                n_partials=clip.n_partials,
+                snr_db=clip.snr_db,
+                created_at=now,
+            )
+            for clip in clips
+        )
+        self._session.flush()
+
+    def _renew(self, row: SpeakerRow) -> None:
+        statement = (
+            select(ClipRow.vector, ClipRow.voiced_s).where(ClipRow.speaker_id == row.id).order_by(ClipRow.sha256)
+        )
+        clips = self._session.execute(statement).all()
+        row.vector = to_bytes(mean_vector([to_vector(vector) for vector, _ in clips]))
+        row.n_clips = len(clips)
+        row.speech_s = sum(voiced_s for _, voiced_s in clips)
+
+
+def _speaker(row: SpeakerRow) -> Speaker:
+    return Speaker(
+        id=row.id,
+        name=row.name,
+        vector=to_vector(row.vector),
+        encoder_id=row.encoder_id,
+        labels=row.labels,
+        report=row.report,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+        last_used_at=row.usage.last_used_at,
+        uses=row.usage.uses,
+        pinned=row.pinned,
+        revision=row.revision,
+        n_clips=row.n_clips,
+        speech_s=row.speech_s,
+    )
+
+
+def _after(created_at: datetime, speaker_id: str) -> ColumnElement[bool]:
+    return tuple_(SpeakerRow.created_at, SpeakerRow.id) > (created_at, speaker_id)

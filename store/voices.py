@@ -1,0 +1,141 @@
+"""What an index, a pool and a search ask the tables: voices, revisions and counts. Nothing here writes."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from sqlalchemy import func, select, text
+from sqlalchemy.orm import Session
+
+from store.checks import as_speaker_id
+from store.errors import SpeakerNotFound
+from store.tables import ClipRow, SpeakerRow, StateRow, TombstoneRow
+from store.types import FloatArray
+
+# Both databases bound the parameters of one statement.
+_IDS_PER_STATEMENT = 500
+_ROWS_PER_FETCH = 4096
+_VOICES = select(SpeakerRow.id, SpeakerRow.revision, SpeakerRow.encoder_id, SpeakerRow.vector)
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """How far a database has come: which one it is, and its revision."""
+
+    store_id: str
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class VoiceRow:
+    """What an index needs of a speaker. Shapes: vector float32 (d,), L2 norm 1."""
+
+    speaker_id: str
+    revision: int
+    encoder_id: str
+    vector: FloatArray
+
+
+class VoiceQueries:
+    """Queries inside a transaction that someone else opened."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def position(self) -> Position:
+        """Which database this is, and its revision."""
+        row = self._session.execute(select(StateRow.store_id, StateRow.revision)).one()
+        return Position(row.store_id, row.revision)
+
+    def voice_key(self, speaker_id: str) -> tuple[str, int]:
+        """The speaker's encoder and revision. Raises: SpeakerNotFound."""
+        statement = select(SpeakerRow.encoder_id, SpeakerRow.revision)
+        row = self._session.execute(statement.where(SpeakerRow.id == required_id(speaker_id))).one_or_none()
+        if row is None:
+            raise not_found()
+        return row.encoder_id, row.revision
+
+    def voice(self, speaker_id: str) -> VoiceRow:
+        """The speaker's vector and what it belongs to. Raises: SpeakerNotFound."""
+        row = self._session.execute(_VOICES.where(SpeakerRow.id == required_id(speaker_id))).one_or_none()
+        if row is None:
+            raise not_found()
+        return _voice(*row)
+
+    def voices(self, speaker_ids: Sequence[str]) -> list[VoiceRow]:
+        """Those of the speakers that exist."""
+        found: list[VoiceRow] = []
+        for ids in chunks(speaker_ids):
+            found += [_voice(*row) for row in self._session.execute(_VOICES.where(SpeakerRow.id.in_(ids)))]
+        return found
+
+    def voices_since(self, revision: int) -> Iterator[list[VoiceRow]]:
+        """The speakers whose voice is newer than the revision, in batches."""
+        statement = _VOICES.where(SpeakerRow.revision > revision).execution_options(yield_per=_ROWS_PER_FETCH)
+        for rows in self._session.execute(statement).partitions():
+            yield [_voice(*row) for row in rows]
+
+    def removed_since(self, revision: int) -> dict[str, int]:
+        """The speakers that went after the revision, and when."""
+        statement = select(TombstoneRow.speaker_id, TombstoneRow.revision).where(TombstoneRow.revision > revision)
+        return dict(self._session.execute(statement).tuples().all())
+
+    def revisions(self) -> dict[str, int]:
+        """Every speaker's revision."""
+        return dict(self._session.execute(select(SpeakerRow.id, SpeakerRow.revision)).tuples().all())
+
+    def existing(self, speaker_ids: Iterable[str]) -> dict[str, tuple[str, int]]:
+        """Name and revision of those of the speakers that exist."""
+        found: dict[str, tuple[str, int]] = {}
+        for ids in chunks(list(speaker_ids)):
+            statement = select(SpeakerRow.id, SpeakerRow.name, SpeakerRow.revision).where(SpeakerRow.id.in_(ids))
+            found.update((id_, (name, revision)) for id_, name, revision in self._session.execute(statement))
+        return found
+
+    def counts(self) -> tuple[int, int]:
+        """How many speakers and clips there are."""
+        n_speakers = self._session.scalar(select(func.count()).select_from(SpeakerRow)) or 0
+        n_clips = self._session.scalar(select(func.count()).select_from(ClipRow)) or 0
+        return n_speakers, n_clips
+
+    def encoder_ids(self) -> tuple[str, ...]:
+        """The encoders that speakers were embedded by."""
+        return tuple(self._session.scalars(select(SpeakerRow.encoder_id).distinct().order_by(SpeakerRow.encoder_id)))
+
+    def database_bytes(self) -> int:
+        """What the database takes on its disk."""
+        if self._session.get_bind().dialect.name == "sqlite":
+            sizes = (self._session.scalar(text(f"PRAGMA {name}")) or 0 for name in ("page_count", "page_size"))
+            return int(next(sizes)) * int(next(sizes))
+        return int(self._session.scalar(text("SELECT pg_database_size(current_database())")) or 0)
+
+
+def to_bytes(vector: FloatArray) -> bytes:
+    """The vector as it is stored: float32, little-endian."""
+    return vector.astype("<f4").tobytes()
+
+
+def to_vector(stored: bytes) -> FloatArray:
+    """The stored vector, read-only. Shapes: float32 (d,)."""
+    return np.frombuffer(stored, dtype="<f4").astype(np.float32, copy=False)
+
+
+def required_id(speaker_id: str) -> str:
+    canonical = as_speaker_id(speaker_id)
+    if canonical is None:
+        raise not_found()
+    return canonical
+
+
+def not_found() -> SpeakerNotFound:
+    # Whether it never existed or was deleted is nobody's business.
+    return SpeakerNotFound("speaker_not_found", "there is no such speaker: list the speakers to see those there are")
+
+
+def chunks(ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    for start in range(0, len(ids), _IDS_PER_STATEMENT):
+        yield ids[start : start + _IDS_PER_STATEMENT]
+
+
+def _voice(speaker_id: str, revision: int, encoder_id: str, stored: bytes) -> VoiceRow:
+    return VoiceRow(speaker_id, revision, encoder_id, to_vector(stored))
