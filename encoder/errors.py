@@ -1,8 +1,8 @@
 """What can go wrong between uploaded bytes and an embedding.
 
 EncoderError
-├── UnreadableAudio      no_audio, bad_container, unsupported_format, decode_timeout
-├── AudioTooLong         decoded_too_long
+├── UnreadableAudio      empty, no_audio, bad_container, unsupported_format, decode_timeout
+├── AudioTooLong         too_many_bytes, decoded_too_long
 └── UnusableSpeech       no_speech, too_little_speech
 """
 

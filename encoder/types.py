@@ -47,6 +47,19 @@ class Embedding:
 
 
 @dataclass(frozen=True, slots=True)
+class AudioFacts:
+    """What decoding found out about a clip; rates and channels are those of the upload."""
+
+    container: str
+    source_sample_rate: int
+    channels: int
+    duration_s: float
+    clipped_share: float
+    damaged: bool
+    channels_differ: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Notice:
     """A warning in a stable code and in words; `clip` is the index of the upload it is about, None for all."""
 
@@ -105,3 +118,6 @@ class AudioLimits:
     used_s: float = 60.0
     min_voiced_s: float = 1.6
     recommended_voiced_s: float = 5.0
+
+
+DEFAULT_LIMITS = AudioLimits()

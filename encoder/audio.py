@@ -1,0 +1,190 @@
+"""Uploaded bytes to mono 16 kHz audio: decoded by content, in processes of their own that may be killed."""
+
+import json
+import queue
+import socket
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+import soxr
+
+from encoder.decoding import AUDIO, FACTS, TARGET_HZ
+from encoder.errors import AudioTooLong, EncoderError, UnreadableAudio
+from encoder.types import DEFAULT_LIMITS, AudioFacts, AudioLimits, FloatArray, Waveform
+
+SAMPLE_RATE = TARGET_HZ
+TARGET_DBFS = -30.0
+FLOOR_DBFS = -120.0
+
+_SERVE = (
+    "import sys; from multiprocessing.connection import Connection; sys.path.insert(0, sys.argv[1]); "
+    "from encoder.decoding import serve; serve(Connection(int(sys.argv[2])))"
+)
+_ERRORS: dict[str, type[EncoderError]] = {kind.__name__: kind for kind in (UnreadableAudio, AudioTooLong)}
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """A clip as audio and what its container told."""
+
+    waveform: Waveform
+    facts: AudioFacts
+
+
+class Decoder:
+    """Decodes clips in child processes, so that a hanging or crashing decoder costs one clip and nothing else.
+
+    Many threads may call `decode`; at most `workers` clips are decoded at a time. Close it, or use it as a context.
+    """
+
+    def __init__(self, workers: int = 2) -> None:
+        self._idle: queue.LifoQueue[_Worker] = queue.LifoQueue()
+        self._lock = threading.Lock()
+        self._closed = False
+        self._workers = [_Worker() for _ in range(workers)]
+        for worker in self._workers:
+            self._idle.put(worker)
+
+    def decode(self, data: bytes, limits: AudioLimits = DEFAULT_LIMITS) -> Decoded:
+        """The clip as mono 16 kHz audio without offset, its peak at most 1.
+
+        Raises: UnreadableAudio (`empty`, `no_audio`, `bad_container`, `unsupported_format`, `decode_timeout`);
+        AudioTooLong (`too_many_bytes`, `decoded_too_long`); RuntimeError once closed.
+        """
+        if not data:
+            raise UnreadableAudio("empty", "the clip has 0 bytes: choose a recording of speech")
+        if len(data) > limits.max_bytes:
+            raise AudioTooLong(
+                "too_many_bytes",
+                f"the clip has {len(data)} bytes, the limit is {limits.max_bytes}: upload a shorter part",
+                n_bytes=len(data),
+                max_bytes=limits.max_bytes,
+            )
+        samples, facts = self._in_worker(data, limits)
+        return Decoded(Waveform(_centre(samples), SAMPLE_RATE), facts)
+
+    def close(self) -> None:
+        """Ends the child processes; clips that are being decoded fail."""
+        with self._lock:
+            self._closed = True
+            for worker in self._workers:
+                worker.kill()
+
+    def _in_worker(self, data: bytes, limits: AudioLimits) -> tuple[FloatArray, AudioFacts]:
+        worker = self._idle.get()
+        try:
+            return self._usable(worker).decode(data, limits)
+        finally:
+            self._idle.put(worker)
+
+    def _usable(self, worker: "_Worker") -> "_Worker":
+        with self._lock:
+            if self._closed:
+                raise RuntimeError("this decoder is closed")
+            worker.start_if_ended()
+            return worker
+
+    def __enter__(self) -> "Decoder":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+class _Worker:
+    """One child process and the socket to it; used by one thread at a time, but killed from any."""
+
+    def __init__(self) -> None:
+        self._start()
+
+    def _start(self) -> None:
+        ours, theirs = socket.socketpair()
+        root = str(Path(__file__).resolve().parent.parent)
+        with theirs:
+            # A session of its own: Ctrl-C in a terminal must not end a decoder before the server has drained.
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", _SERVE, root, str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        self._connection = Connection(ours.detach())
+
+    def start_if_ended(self) -> None:
+        if self._process.poll() is not None:
+            self._connection.close()
+            self._start()
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def decode(self, data: bytes, limits: AudioLimits) -> tuple[FloatArray, AudioFacts]:
+        expired = threading.Event()
+
+        def expire() -> None:
+            expired.set()
+            self.kill()
+
+        timer = threading.Timer(limits.max_decode_s, expire)
+        timer.daemon = True
+        timer.start()
+        try:
+            return self._exchange(data, limits.max_duration_s)
+        except (EOFError, OSError) as error:
+            self.kill()
+            raise _lost(limits.max_decode_s if expired.is_set() else None) from error
+        finally:
+            timer.cancel()
+
+    def _exchange(self, data: bytes, max_duration_s: float) -> tuple[FloatArray, AudioFacts]:
+        self._connection.send_bytes(repr(max_duration_s).encode())
+        self._connection.send_bytes(data)
+        samples = bytearray()  # grows by what was really decoded: no header decides how much is allocated
+        while (message := self._connection.recv_bytes())[:1] == AUDIO:
+            samples += memoryview(message)[1:]
+        content = json.loads(message[1:])
+        if message[:1] == FACTS:
+            return np.frombuffer(samples, np.float32), AudioFacts(**content)
+        raise _ERRORS[content.pop("type")](content.pop("code"), content.pop("message"), **content)
+
+
+def resample(samples: FloatArray, from_hz: int, to_hz: int) -> FloatArray:
+    """Band-limited resampling. Shapes: float32 (n,) -> float32 (about n * to_hz / from_hz,)."""
+    return samples if from_hz == to_hz else np.asarray(soxr.resample(samples, from_hz, to_hz), np.float32)
+
+
+def level_dbfs(samples: FloatArray) -> float:
+    """Root mean square in dB below full scale, never under -120. Shapes: samples float32 (n,)."""
+    power = float(np.mean(np.square(samples, dtype=np.float64))) if len(samples) else 0.0
+    return max(FLOOR_DBFS, 10.0 * float(np.log10(power))) if power > 0.0 else FLOOR_DBFS
+
+
+def normalise_level(samples: FloatArray) -> FloatArray:
+    """Quiet speech raised to -30 dBFS; louder speech as it is. Shapes: float32 (n,) -> float32 (n,)."""
+    gain_db = TARGET_DBFS - level_dbfs(samples)
+    return samples * np.float32(10.0 ** (gain_db / 20.0)) if gain_db > 0.0 else samples
+
+
+def _centre(samples: FloatArray) -> FloatArray:
+    centred = samples - samples.mean(dtype=np.float64).astype(np.float32) if len(samples) else samples
+    peak = float(np.abs(centred).max(initial=0.0))
+    return centred / np.float32(peak) if peak > 1.0 else centred
+
+
+def _lost(limit_s: float | None) -> UnreadableAudio:
+    if limit_s is None:
+        return UnreadableAudio("bad_container", "the clip breaks its decoder: record or export it again")
+    return UnreadableAudio(
+        "decode_timeout",
+        f"the clip could not be decoded within {limit_s:g} s: export it again as WAV or FLAC",
+        max_decode_s=limit_s,
+    )
