@@ -1,0 +1,40 @@
+"""Every error code of every room, by the class that carries it."""
+
+from collections.abc import Mapping
+
+import api.errors as api_errors
+import cloning.errors as cloning_errors
+import encoder.errors as encoder_errors
+import store.errors as store_errors
+
+_CODES_OF: Mapping[type[Exception], str] = {
+    api_errors.RequestRefused: "missing_field bad_field bad_labels bad_multipart too_many_clips verify_needs_whole",
+    api_errors.TooLarge: "too_large",
+    api_errors.FormatUnknown: "format_unknown",
+    api_errors.ModelUnknown: "model_unknown",
+    api_errors.AccessRefused: "key_missing key_wrong admin_disabled",
+    api_errors.NotReady: "starting draining",
+    api_errors.TooBusy: "too_busy",
+    api_errors.ServerRefused: "server_unreachable server_failed",
+    api_errors.SettingsError: "settings_invalid",
+    encoder_errors.UnreadableAudio: "empty no_audio bad_container unsupported_format decode_timeout",
+    encoder_errors.AudioTooLong: "too_many_bytes decoded_too_long",
+    encoder_errors.UnusableSpeech: "no_speech too_little_speech",
+    cloning_errors.TextRefused: "nothing_to_say text_too_long bad_markup bad_lexicon",
+    cloning_errors.LanguageUnsupported: "language_unsupported",
+    cloning_errors.BadConditioning: "wrong_encoder bad_vector",
+    cloning_errors.BundleError: "bundle_missing bundle_corrupt bundle_version bundle_mismatch",
+    cloning_errors.EngineError: "engine_failed engine_unavailable",
+    cloning_errors.SynthesisFailed: "synthesis_failed",
+    cloning_errors.Overloaded: "queue_full deadline_missed cancelled closed",
+    store_errors.SpeakerNotFound: "speaker_not_found",
+    store_errors.NameTaken: "name_taken",
+    store_errors.BadName: "bad_name",
+    store_errors.BadArgument: "bad_clip bad_labels bad_cursor bad_limit bad_policy",
+    store_errors.StorageFull: "storage_full",
+    store_errors.SchemaMismatch: "schema_missing schema_older schema_newer",
+    store_errors.StoreUnavailable: "store_unavailable",
+}
+CODES: Mapping[str, type[Exception]] = {
+    code: error_type for error_type, codes in _CODES_OF.items() for code in codes.split()
+}

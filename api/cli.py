@@ -1,0 +1,201 @@
+"""The command line: the second door, to the same functions as HTTP."""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+if TYPE_CHECKING:
+    from api.door import Door
+    from api.settings import Settings
+
+app = typer.Typer(
+    name="voicekin",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Enrol a speaker from seconds of speech, then speak any text with that voice.\n\n"
+    "Start with `voicekin doctor --migrate`, then `voicekin enrol Ada ada.wav` and "
+    '`voicekin speak Ada "Good morning." -o out.wav`. Commands work on this machine; '
+    "with --server URL they ask a running server.",
+)
+Server = Annotated[str | None, typer.Option("--server", help="URL of a running server; by default, this machine.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+Named = Annotated[str, typer.Argument(metavar="SPEAKER", help="A speaker's id or name.")]
+
+
+def main() -> None:
+    """Runs the command line; an error of ours becomes one line and exit code 1."""
+    from api.report import refusal
+
+    try:
+        app()
+    except Exception as error:
+        words = refusal(error)
+        if words is None:
+            raise
+        Console(stderr=True).print(words, style="red", markup=False, highlight=False, soft_wrap=True)
+        sys.exit(1)
+
+
+@app.command()
+def serve(
+    host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on; 0 takes a free one.")] = None,
+    allow_open: Annotated[bool, typer.Option("--allow-open", help="Serve the network without keys.")] = False,
+) -> None:
+    """Start the HTTP server."""
+    from api.server import serve as run
+
+    chosen = {"host": host, "port": port, "allow_open": allow_open or None}
+    settings = _settings()
+    run(settings.model_copy(update={name: value for name, value in chosen.items() if value is not None}))
+
+
+@app.command()
+def enrol(
+    name: Annotated[str, typer.Argument(help="The speaker's name.")],
+    clips: Annotated[list[Path], typer.Argument(help="Audio files of this one voice; 5 to 30 seconds are best.")],
+    label: Annotated[list[str] | None, typer.Option(help="KEY=VALUE; may be given again.")] = None,
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
+    """Enrol a speaker from one or more clips."""
+    from api.report import show_enrolled
+
+    with _door(server) as door, _busy(f"Listening to {len(clips)} clip(s)"):
+        document = door.enrol(name, clips, _labels(label or []))
+    _print(document, as_json, show_enrolled)
+
+
+@app.command()
+def speak(  # noqa: PLR0913, PLR0917 - the options of a command
+    speaker: Named,
+    text: Annotated[str, typer.Argument(help="What to say; - reads it from standard input.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="File to write; its ending chooses the format.")],
+    language: Annotated[str | None, typer.Option(help="Language, such as en.")] = None,
+    speed: Annotated[float, typer.Option(help="0.25 to 4; 2 is twice as fast.")] = 1.0,
+    seed: Annotated[int | None, typer.Option(help="The same seed gives the same speech.")] = None,
+    verify: Annotated[bool, typer.Option("--verify", help="Measure the likeness to the speaker.")] = False,
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
+    """Speak a text with an enrolled speaker, into a file."""
+    from api.report import format_of, show_facts
+
+    order = {"text": sys.stdin.read() if text == "-" else text, "format": format_of(output), "language": language}
+    order |= {"speed": speed, "seed": seed, "verify": verify}
+    with _door(server) as door, _busy("Speaking"):
+        audio = door.speak(speaker, order)
+    output.write_bytes(audio.data)
+    _print({**audio.facts, "file": str(output)}, as_json, show_facts)
+
+
+@app.command()
+def voices(server: Server = None, as_json: AsJson = False) -> None:
+    """List the enrolled speakers."""
+    from api.report import show_speakers
+
+    with _door(server) as door:
+        _print({"speakers": list(door.voices())}, as_json, show_speakers)
+
+
+@app.command()
+def similar(
+    speaker: Named,
+    k: Annotated[int, typer.Option("-k", min=1, max=100, help="How many.")] = 5,
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
+    """Find the speakers that sound most like one."""
+    from api.report import show_matches
+
+    with _door(server) as door:
+        _print(door.similar(speaker, k), as_json, show_matches)
+
+
+@app.command()
+def prune(
+    unused_for_days: Annotated[float | None, typer.Option(min=0, help="Remove those not used for so long.")] = None,
+    older_than_days: Annotated[float | None, typer.Option(min=0, help="Remove those enrolled so long ago.")] = None,
+    keep_newest_used: Annotated[int | None, typer.Option(min=0, help="Keep this many, those used last.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say who would go.")] = False,
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
+    """Remove speakers by age, by last use or by count; pinned ones stay."""
+    from api.report import show_pruned
+
+    conditions = {"unused_for_days": unused_for_days, "older_than_days": older_than_days}
+    conditions |= {"keep_newest_used": keep_newest_used, "dry_run": dry_run}
+    with _door(server) as door:
+        _print(door.prune(conditions), as_json, show_pruned)
+
+
+@app.command()
+def doctor(
+    migrate: Annotated[bool, typer.Option("--migrate", help="Create or upgrade the database first.")] = False,
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say what was found here, what is missing, and what to do. Exit code 1 where something is missing."""
+    from api.doctor import examine, examine_server
+    from api.report import show_findings
+
+    settings = _settings()
+    url = server or settings.server
+    with _busy("Looking"):
+        findings = examine_server(settings, url) if url else examine(settings, migrate)
+    _print({"findings": findings}, as_json, show_findings)
+    if any(not item["ok"] for item in findings):
+        raise typer.Exit(1)
+
+
+@app.command()
+def settings(as_json: AsJson = False) -> None:
+    """Show every setting and its value; secrets are hidden."""
+    from api.report import show_settings
+
+    _print(_settings().shown(), as_json, show_settings)
+
+
+def _settings() -> "Settings":
+    from api.settings import load_settings
+
+    return load_settings()
+
+
+@contextmanager
+def _door(server: str | None) -> "Iterator[Door]":
+    from api.door import open_door
+
+    with open_door(_settings(), server) as door:
+        yield door
+
+
+@contextmanager
+def _busy(words: str) -> Iterator[None]:
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        progress.add_task(words, total=None)
+        yield
+
+
+def _labels(pairs: list[str]) -> dict[str, str]:
+    split = [pair.partition("=") for pair in pairs]
+    if wrong := [pair for pair, parts in zip(pairs, split, strict=True) if not parts[1]]:
+        raise typer.BadParameter(f"{wrong[0]!r} is not KEY=VALUE", param_hint="--label")
+    return {key.strip(): value.strip() for key, _, value in split}
+
+
+def _print(document: dict[str, Any], as_json: bool, show: Any) -> None:
+    if as_json:
+        typer.echo(json.dumps(document, indent=2))
+    else:
+        show(Console(), document)

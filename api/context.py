@@ -1,0 +1,68 @@
+"""What the routes take from the application: open services, workers, metrics and access, never a global."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Request
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+
+from api.access import Access
+from api.host import Host
+from api.middleware import Metrics
+from api.services import Services
+from api.settings import Settings
+from api.work import Workers
+
+_BEARER = HTTPBearer(auto_error=False, description="One of VOICEKIN_API_KEYS; admin routes take VOICEKIN_ADMIN_KEY.")
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The parts of one application."""
+
+    settings: Settings
+    host: Host
+    access: Access
+    metrics: Metrics
+    speech: Workers
+    enrolment: Workers
+    queries: Workers
+
+    @classmethod
+    def of(cls, host: Host) -> "Context":
+        settings = host.settings
+        return cls(
+            settings=settings,
+            host=host,
+            access=Access(settings),
+            metrics=Metrics(),
+            speech=Workers(settings.max_requests, settings.max_requests),
+            enrolment=Workers(2, settings.max_requests),
+            queries=Workers(8, settings.max_requests * 4),
+        )
+
+
+def _context(request: Request) -> Context:
+    context: Context = request.app.state.context
+    return context
+
+
+ContextDep = Annotated[Context, Depends(_context)]
+_Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(_BEARER)]
+
+
+def _client(context: ContextDep, credentials: _Credentials) -> None:
+    context.access.check_client(credentials.credentials if credentials else None)
+
+
+def _admin(context: ContextDep, credentials: _Credentials) -> None:
+    context.access.check_admin(credentials.credentials if credentials else None)
+
+
+def _services(context: ContextDep) -> Services:
+    return context.host.check_ready()
+
+
+CLIENT = Depends(_client)
+ADMIN = Depends(_admin)
+ServicesDep = Annotated[Services, Depends(_services)]

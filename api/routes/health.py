@@ -1,0 +1,36 @@
+"""/health and /metrics: for probes and scrapers, open to all."""
+
+from fastapi import APIRouter, Response
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from api.context import ContextDep
+from api.routes.documented import errors
+from api.schemas import LiveOut, ReadyOut
+
+router = APIRouter(tags=["health"])
+
+
+@router.get("/health/live")
+async def live() -> LiveOut:
+    """The process answers."""
+    return LiveOut()
+
+
+@router.get("/health/ready", responses=errors("starting", "draining", "schema_missing", "bundle_missing"))
+async def ready(context: ContextDep) -> ReadyOut:
+    """A real sentence has been spoken since the start, the database answers, and new work is welcome."""
+    services = context.host.check_ready()
+    await context.queries.run(services.store.health)
+    voice = services.synthesiser.voice
+    return ReadyOut(
+        model=services.speaking.model,
+        languages=list(voice.languages),
+        encoder_id=voice.encoder_id,
+        start_s=round(context.host.start_s, 3),
+    )
+
+
+@router.get("/metrics", response_class=Response)
+async def metrics(context: ContextDep) -> Response:
+    """Counters in Prometheus' text format."""
+    return Response(generate_latest(context.metrics.registry), media_type=CONTENT_TYPE_LATEST)

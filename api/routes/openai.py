@@ -1,0 +1,72 @@
+"""OpenAI's routes, as its clients send them: /v1/audio/speech, /v1/audio/voices, /v1/models."""
+
+from functools import partial
+from typing import Any
+
+from fastapi import APIRouter, Response
+
+from api.audio_out import find_format
+from api.context import CLIENT, ContextDep, ServicesDep
+from api.errors import ModelUnknown
+from api.replies import streamed
+from api.routes.speech import AUDIO_REPLY
+from api.schemas import OpenAISpeechIn
+from api.services import Services
+from api.speech import SpeechOrder
+
+router = APIRouter(prefix="/v1", tags=["openai"], dependencies=[CLIENT])
+# Names that clients have built in; each means the voice model that is loaded.
+_ALIASES = ("tts-1", "tts-1-hd", "gpt-4o-mini-tts")
+_PAGE = 500
+
+
+@router.post("/audio/speech", response_class=Response, responses={200: AUDIO_REPLY})
+async def speak(body: OpenAISpeechIn, context: ContextDep, services: ServicesDep) -> Response:
+    """Speak a text, in OpenAI's shape; `voice` is a speaker's id or name. The audio is streamed."""
+    speaker = await context.queries.run(partial(services.store.find, body.voice_key))
+    speed = 1.0 if body.speed is None else body.speed
+    order = SpeechOrder(speaker_id=speaker.id, text=body.input, speed=speed)
+    audio_format = find_format(body.response_format or "mp3")
+    return await streamed(context, services, order, audio_format, as_events=body.stream_format == "sse")
+
+
+@router.get("/audio/voices")
+async def voices(context: ContextDep, services: ServicesDep) -> dict[str, Any]:
+    """List the speakers that can be given as `voice`."""
+    found = await context.queries.run(partial(_all_voices, services))
+    return {"object": "list", "voices": found, "data": found}
+
+
+@router.get("/models")
+async def models(services: ServicesDep) -> dict[str, Any]:
+    """List the names under which the loaded voice model can be asked for."""
+    return {"object": "list", "data": [_model(name) for name in _model_names(services)]}
+
+
+@router.get("/models/{model}")
+async def model(model: str, services: ServicesDep) -> dict[str, Any]:
+    """Read one of these names."""
+    if model not in _model_names(services):
+        raise ModelUnknown(
+            "model_unknown", f"model {model[:80]!r} is unknown; GET /v1/models lists them", field="model"
+        )
+    return _model(model)
+
+
+def _all_voices(services: Services) -> list[dict[str, str]]:
+    found: list[dict[str, str]] = []
+    cursor: str | None = None
+    while True:
+        page = services.store.list(cursor, _PAGE)
+        found += [{"id": speaker.id, "name": speaker.name, "object": "voice"} for speaker in page.speakers]
+        cursor = page.next_cursor
+        if cursor is None:
+            return found
+
+
+def _model_names(services: Services) -> tuple[str, ...]:
+    return (services.synthesiser.voice.model_id, *_ALIASES)
+
+
+def _model(name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": 0, "owned_by": "voicekin"}

@@ -1,0 +1,134 @@
+"""/v1/speakers: enrol, read, change, delete, compare."""
+
+from functools import partial
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+
+from api.context import CLIENT, ContextDep, ServicesDep
+from api.errors import RequestRefused
+from api.multipart import Upload, read_labels, read_upload
+from api.routes.documented import errors
+from api.schemas import EnrolledOut, MatchesOut, SpeakerChange, SpeakerDetailOut, SpeakerOut, SpeakerPage
+
+router = APIRouter(prefix="/v1/speakers", tags=["speakers"], dependencies=[CLIENT])
+_ACCESS = ("key_missing", "key_wrong", "starting", "store_unavailable", "schema_missing")
+_UPLOAD = (
+    *(
+        "missing_field",
+        "bad_field",
+        "bad_multipart",
+        "too_many_clips",
+        "too_large",
+        "empty",
+        "no_audio",
+        "bad_container",
+    ),
+    *("unsupported_format", "decode_timeout", "too_many_bytes", "decoded_too_long", "no_speech", "too_little_speech"),
+    *("storage_full", "too_busy"),
+)
+_CLIPS = {"type": "array", "items": {"type": "string", "format": "binary"}, "minItems": 1}
+K = Annotated[int, Query(ge=1, le=100, description="How many.")]
+
+
+def _form(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
+    schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+    return {"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": schema}}}}
+
+
+@router.post(
+    "",
+    status_code=201,
+    responses=errors("name_taken", "bad_labels", *_UPLOAD, *_ACCESS),
+    openapi_extra=_form(
+        {
+            "name": {"type": "string", "examples": ["Ada"]},
+            "clips": _CLIPS,
+            "labels": {
+                "type": "string",
+                "description": "A JSON object of texts.",
+                "examples": ['{"accent": "northern"}'],
+            },
+        },
+        ["name", "clips"],
+    ),
+)
+async def enrol(request: Request, response: Response, context: ContextDep, services: ServicesDep) -> EnrolledOut:
+    """Enrol a speaker from one or more clips of one voice; 5 to 30 seconds of speech are best."""
+    with context.enrolment.place():
+        upload = await _clips(request, context.settings.max_clips, "name", "labels")
+        name = upload.fields.get("name")
+        if name is None:
+            raise RequestRefused("missing_field", "name is missing; send it as a form field", field="name")
+        labels = read_labels(upload.fields.get("labels"))
+        enrolled = await context.enrolment.run(partial(services.enrolment.enrol, name, upload.clips, labels))
+    context.metrics.enrolled.inc()
+    response.headers["Location"] = f"/v1/speakers/{enrolled.speaker.id}"
+    return EnrolledOut.of_enrolled(enrolled)
+
+
+@router.post(
+    "/{speaker_id}/clips",
+    responses=errors("speaker_not_found", "wrong_encoder", *_UPLOAD, *_ACCESS),
+    openapi_extra=_form({"clips": _CLIPS}, ["clips"]),
+)
+async def add_clips(speaker_id: str, request: Request, context: ContextDep, services: ServicesDep) -> EnrolledOut:
+    """Add clips to a speaker; the mean of its voice is renewed."""
+    with context.enrolment.place():
+        upload = await _clips(request, context.settings.max_clips)
+        work = partial(services.enrolment.add_clips, speaker_id, upload.clips)
+        return EnrolledOut.of_enrolled(await context.enrolment.run(work))
+
+
+@router.post(
+    "/search",
+    responses=errors(*_UPLOAD, *_ACCESS),
+    openapi_extra=_form({"clip": {"type": "string", "format": "binary"}}, ["clip"]),
+)
+async def search(request: Request, context: ContextDep, services: ServicesDep, k: K = 5) -> MatchesOut:
+    """Find the speakers that sound most like a clip; nothing of the clip is kept."""
+    with context.enrolment.place():
+        upload = await read_upload(request, "clip", frozenset(), 1)
+        matches = await context.enrolment.run(partial(services.enrolment.search, upload.clips[0], k))
+    return MatchesOut.of(matches)
+
+
+@router.get("", responses=errors(*_ACCESS))
+async def list_speakers(
+    context: ContextDep,
+    services: ServicesDep,
+    cursor: Annotated[str | None, Query(max_length=200)] = None,
+    limit: Annotated[int, Query(ge=1, le=500)] = 50,
+) -> SpeakerPage:
+    """List speakers in the order of their enrolment, page by page."""
+    return SpeakerPage.of(await context.queries.run(partial(services.store.list, cursor, limit)))
+
+
+@router.get("/{speaker_id}", responses=errors("speaker_not_found", *_ACCESS))
+async def read(speaker_id: str, context: ContextDep, services: ServicesDep) -> SpeakerDetailOut:
+    """Read a speaker, with the report of its enrolment."""
+    return SpeakerDetailOut.of(await context.queries.run(partial(services.store.get, speaker_id)))
+
+
+@router.patch("/{speaker_id}", responses=errors("speaker_not_found", "name_taken", "bad_field", *_ACCESS))
+async def change(speaker_id: str, body: SpeakerChange, context: ContextDep, services: ServicesDep) -> SpeakerOut:
+    """Change a speaker's name or labels, or pin it."""
+    work = partial(services.store.update, speaker_id, name=body.name, labels=body.labels, pinned=body.pinned)
+    return SpeakerOut.of(await context.queries.run(work))
+
+
+@router.delete("/{speaker_id}", status_code=204, responses=errors("speaker_not_found", *_ACCESS))
+async def delete(speaker_id: str, context: ContextDep, services: ServicesDep) -> Response:
+    """Delete a speaker and everything derived from its clips."""
+    await context.queries.run(partial(services.store.delete, speaker_id))
+    return Response(status_code=204)
+
+
+@router.get("/{speaker_id}/similar", responses=errors("speaker_not_found", *_ACCESS))
+async def similar(speaker_id: str, context: ContextDep, services: ServicesDep, k: K = 5) -> MatchesOut:
+    """Find the speakers that sound most like this one."""
+    return MatchesOut.of(await context.queries.run(partial(services.store.similar_to, speaker_id, k)))
+
+
+async def _clips(request: Request, max_clips: int, *fields: str) -> Upload:
+    return await read_upload(request, "clips", frozenset(fields), max_clips)

@@ -1,0 +1,44 @@
+"""/v1/speech: text to speech with a stored speaker."""
+
+from fastapi import APIRouter, Request, Response
+
+from api.audio_out import FORMATS, find_format
+from api.context import CLIENT, ContextDep, ServicesDep
+from api.replies import streamed, whole
+from api.routes.documented import errors
+from api.schemas import SpeechIn
+
+router = APIRouter(prefix="/v1/speech", tags=["speech"], dependencies=[CLIENT])
+_BINARY = {"schema": {"type": "string", "format": "binary"}}
+_HEADERS = {
+    "X-Voicekin-Audio-Seconds": "Length of the speech; not on streams.",
+    "X-Voicekin-Seed": "The seed that was used.",
+    "X-Voicekin-Model": "The voice model and its revision.",
+    "X-Voicekin-Cosine": "Likeness of the result to the speaker, where verify was asked for.",
+    "X-Voicekin-Notices": "What a listener should know, percent-encoded.",
+}
+AUDIO_REPLY = {
+    "description": "Audio",
+    "content": {item.media_type: _BINARY for item in FORMATS.values()},
+    "headers": {name: {"description": text, "schema": {"type": "string"}} for name, text in _HEADERS.items()},
+}
+
+
+@router.post(
+    "",
+    response_class=Response,
+    responses={
+        200: AUDIO_REPLY,
+        **errors(
+            *("speaker_not_found", "nothing_to_say", "text_too_long", "bad_markup", "bad_lexicon", "bad_field"),
+            *("language_unsupported", "verify_needs_whole", "wrong_encoder", "synthesis_failed", "engine_failed"),
+            *("queue_full", "deadline_missed", "too_busy", "starting", "key_missing", "key_wrong"),
+        ),
+    },
+)
+async def create(body: SpeechIn, request: Request, context: ContextDep, services: ServicesDep) -> Response:
+    """Speak a text with a stored speaker."""
+    audio_format = find_format(body.format)
+    if body.stream:
+        return await streamed(context, services, body.order(), audio_format)
+    return await whole(request, context, services, body.order(), audio_format)

@@ -1,0 +1,66 @@
+"""The server process: binds a socket, says where it listens, drains at SIGTERM."""
+
+import contextlib
+import logging
+import socket
+import sys
+from collections.abc import Generator
+from types import FrameType
+
+import uvicorn
+
+from api.access import check_binding
+from api.app import create_app
+from api.errors import SettingsError
+from api.settings import Settings
+
+logger = logging.getLogger("voicekin")
+
+
+class _Server(uvicorn.Server):
+    """Ends with exit code 0 after it has drained, and is not ready from the first signal on."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self.config.loaded_app.app.state.context.host.draining = True
+        super().handle_exit(sig, frame)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        with super().capture_signals():
+            yield
+            # A signal that was obeyed is not raised again: that would be an exit by signal.
+            self._captured_signals.clear()
+
+
+def serve(settings: Settings) -> None:
+    """Serves until a signal. Raises: SettingsError where the address cannot be used, or not without keys."""
+    check_binding(settings, settings.host)
+    logging.basicConfig(
+        level=settings.log_level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s"
+    )
+    with contextlib.closing(_bind(settings)) as bound:
+        host, port = bound.getsockname()[:2]
+        if not settings.keys():
+            logger.warning("no keys are configured: everybody who reaches %s may enrol and speak", settings.host)
+        sys.stdout.write(f"Voicekin listens on http://{host if ':' not in host else f'[{host}]'}:{port}\n")
+        sys.stdout.flush()
+        app = create_app(settings)
+        config = uvicorn.Config(
+            app, log_config=None, access_log=False, timeout_graceful_shutdown=settings.drain_s, lifespan="on"
+        )
+        _Server(config).run(sockets=[bound])
+
+
+def _bind(settings: Settings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((settings.host, settings.port))
+    except OSError as error:
+        bound.close()
+        raise SettingsError(
+            "settings_invalid", f"cannot listen on {settings.host}:{settings.port}: {error.strerror}"
+        ) from None
+    bound.set_inheritable(True)
+    return bound

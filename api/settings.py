@@ -1,0 +1,117 @@
+"""The only reader of the environment: every setting, its limits, and the frozen configuration of each room."""
+
+import difflib
+import os
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from api.errors import SettingsError
+from encoder.types import AudioLimits
+from store.types import StoreConfig
+
+PREFIX = "VOICEKIN_"
+
+
+class Settings(BaseSettings):
+    """Everything that can be set, from variables that start with VOICEKIN_."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid")
+
+    host: str = Field(default="127.0.0.1", description="Address to listen on.")
+    port: int = Field(default=8080, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
+    allow_open: bool = Field(default=False, description="Listen beyond loopback even though no API keys are set.")
+    cors_origins: str = Field(
+        default="", description="Comma-separated origins that browsers may call from; none by default."
+    )
+    api_keys: SecretStr = Field(
+        default=SecretStr(""), description="Comma-separated keys of clients; none is open, on loopback."
+    )
+    admin_key: SecretStr = Field(
+        default=SecretStr(""), description="Key of the admin routes; they answer 403 without one."
+    )
+    state_dir: Path = Field(default=Path("state"), description="Folder of the database and of files derived from it.")
+    database_url: SecretStr = Field(
+        default=SecretStr(""), description="SQLAlchemy URL; by default SQLite in the state folder."
+    )
+    voice_dir: Path | None = Field(
+        default=None, description="Folder of the voice bundle; by default the bundled voice."
+    )
+    device: str = Field(
+        default="cpu", pattern=r"^(cpu|cuda(:\d+)?)$", description="Where the networks run: cpu or cuda:N."
+    )
+    threads: int | None = Field(
+        default=None, ge=1, le=1024, description="CPU threads of the networks; by default the quota."
+    )
+    pool_bytes: int = Field(default=64 * 2**20, ge=2**16, description="Memory for hot d-vectors, in bytes.")
+    max_upload_bytes: int = Field(default=64 * 2**20, ge=2**10, description="Largest upload, all clips together.")
+    max_clip_bytes: int = Field(default=32 * 2**20, ge=2**10, description="Largest clip, in bytes.")
+    max_clip_s: float = Field(default=1800.0, gt=0, description="Longest clip once decoded, in seconds.")
+    max_clips: int = Field(default=16, ge=1, le=1000, description="Most clips in one upload.")
+    max_text_chars: int = Field(default=5000, ge=1, description="Longest text, in code points.")
+    max_requests: int = Field(
+        default=64, ge=1, le=10000, description="Speech and enrolment requests under way at once."
+    )
+    request_timeout_s: float = Field(
+        default=120.0, gt=0, description="Time in which a speech must be finished, in seconds."
+    )
+    send_timeout_s: float = Field(default=30.0, gt=0, description="Time a stream waits for a slow reader, in seconds.")
+    drain_s: int = Field(default=20, ge=1, description="Time that running requests are given at SIGTERM, in seconds.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="What is logged.")
+    server: str = Field(default="", description="Command line: URL of a running server to use.")
+    client_key: SecretStr = Field(default=SecretStr(""), description="Command line: key sent to that server.")
+
+    def store_config(self) -> StoreConfig:
+        url = self.database_url.get_secret_value() or f"sqlite:///{(self.state_dir / 'voicekin.db').absolute()}"
+        return StoreConfig(database_url=url, state_dir=self.state_dir.absolute(), pool_bytes=self.pool_bytes)
+
+    def audio_limits(self) -> AudioLimits:
+        return AudioLimits(max_bytes=self.max_clip_bytes, max_duration_s=self.max_clip_s)
+
+    def bundle_dir(self) -> Path:
+        return self.voice_dir or Path(str(files("voices"))) / "default"
+
+    def origins(self) -> list[str]:
+        return _listed(self.cors_origins)
+
+    def keys(self) -> list[str]:
+        return _listed(self.api_keys.get_secret_value())
+
+    def shown(self) -> dict[str, object]:
+        """Settings by variable name, with the secrets hidden."""
+        values = self.model_dump(mode="json")
+        return {PREFIX + name.upper(): values[name] for name in type(self).model_fields}
+
+
+def load_settings(environment: Mapping[str, str] | None = None) -> Settings:
+    """The settings of this process.
+
+    Raises: SettingsError for an unknown variable or a value outside its range.
+    """
+    _refuse_unknown(os.environ if environment is None else environment)
+    try:
+        return Settings()
+    except ValidationError as error:
+        raise SettingsError("settings_invalid", _words(error)) from None
+
+
+def _refuse_unknown(environment: Mapping[str, str]) -> None:
+    known = {PREFIX + name.upper() for name in Settings.model_fields}
+    for name in sorted(environment):
+        if name.upper().startswith(PREFIX) and name.upper() not in known:
+            near = difflib.get_close_matches(name.upper(), sorted(known), n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise SettingsError("settings_invalid", f"{name} is not a setting{hint} `voicekin settings` lists them.")
+
+
+def _words(error: ValidationError) -> str:
+    # The input is left out: it may be a secret.
+    return "; ".join(f"{PREFIX}{str(item['loc'][0]).upper()}: {item['msg']}" for item in error.errors())
+
+
+def _listed(text: str) -> list[str]:
+    return [item.strip() for item in text.split(",") if item.strip()]

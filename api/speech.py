@@ -1,0 +1,182 @@
+"""Text and a speaker to speech: the store and the cloning room, joined. Knows nothing of HTTP."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from api.errors import RequestRefused
+from cloning.errors import TextRefused
+from cloning.types import FloatArray, Speech, SpeechOptions, SpeechRequest
+
+if TYPE_CHECKING:
+    from cloning.synthesis import Synthesiser
+
+    from store.service import Store
+
+SPEED_RANGE = (0.25, 4.0)
+MAX_SEED = 2**31 - 1
+# Symbols a second at speed 1 that speech can have; outside, words were lost or the voice went on without any.
+_PLAUSIBLE_SYMBOLS_PER_S = (4.0, 40.0)
+_JUDGED_FROM_SYMBOLS = 24
+
+Listen = Callable[[Speech], FloatArray]
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechOrder:
+    """What is to be said by whom. A seed of None is drawn; `speed` 2 is twice as fast."""
+
+    speaker_id: str
+    text: str
+    language: str | None = None
+    speed: float = 1.0
+    seed: int | None = None
+    lexicon: Mapping[str, str] = field(default_factory=dict)
+    verify: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """A finished speech. `cosine` is its likeness to the speaker, where that was asked for."""
+
+    speech: Speech
+    seed: int
+    model: str
+    cosine: float | None
+    notices: tuple[str, ...]
+
+    def facts(self) -> dict[str, str]:
+        """What is known about the speech, by the names that headers and the command line show."""
+        facts = {"audio-seconds": f"{self.speech.duration_s:.3f}", "seed": str(self.seed), "model": self.model}
+        if self.cosine is not None:
+            facts["cosine"] = f"{self.cosine:.4f}"
+        if self.notices:
+            facts["notices"] = "; ".join(self.notices)
+        return facts
+
+
+@dataclass(frozen=True, slots=True)
+class SpokenStream:
+    """A speech under way; closing it cancels what is not spoken yet."""
+
+    pieces: Iterator[Speech]
+    sample_rate: int
+    seed: int
+    model: str
+
+    def close(self) -> None:
+        if close := getattr(self.pieces, "close", None):
+            close()
+
+
+class UsageLog:
+    """Uses of speakers, counted in memory and written in bulk, so that no speech waits for the database."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._lock = threading.Lock()
+        self._uses: dict[str, tuple[datetime, int]] = {}
+
+    def add(self, speaker_id: str) -> None:
+        with self._lock:
+            _, count = self._uses.get(speaker_id, (None, 0))
+            self._uses[speaker_id] = (datetime.now(UTC), count + 1)
+
+    def flush(self) -> None:
+        with self._lock:
+            uses, self._uses = self._uses, {}
+        if uses:
+            self._store.touch(uses)
+
+
+@dataclass(frozen=True, slots=True)
+class Speaking:
+    """Speaks texts with stored speakers. `listen` gives the d-vector of a speech, for `verify`."""
+
+    store: Store
+    synthesiser: Synthesiser
+    usage: UsageLog
+    listen: Listen
+    max_text_chars: int
+    timeout_s: float
+
+    @property
+    def model(self) -> str:
+        return f"{self.synthesiser.voice.model_id}@{self.synthesiser.voice.revision}"
+
+    def speak(self, order: SpeechOrder) -> Spoken:
+        """The whole speech; one that is implausibly long or short is tried once more with another seed.
+
+        Raises: SpeakerNotFound, CloningError.
+        """
+        request = self._request(order)
+        speech = self.synthesiser.speak(request)
+        if not plausible(speech, order.speed):
+            request = replace(request, options=replace(request.options, seed=_another(request.options.seed)))
+            speech = self.synthesiser.speak(request)
+        cosine = float(np.dot(self.listen(speech), request.d_vector)) if order.verify else None
+        return Spoken(speech, request.options.seed, self.model, cosine, _notices(speech, order.speed))
+
+    def stream(self, order: SpeechOrder) -> SpokenStream:
+        """The speech in pieces; nothing is refused after the first piece that could have been before.
+
+        Raises: SpeakerNotFound, CloningError.
+        """
+        if order.verify:
+            raise RequestRefused(
+                "verify_needs_whole", "verify needs the whole speech; set stream to false", field="verify"
+            )
+        request = self._request(order)
+        pieces = self.synthesiser.stream(request)
+        return SpokenStream(pieces, self.synthesiser.voice.sample_rate, request.options.seed, self.model)
+
+    def _request(self, order: SpeechOrder) -> SpeechRequest:
+        self._check_text(order.text)
+        vector, encoder_id, _ = self.store.d_vector(order.speaker_id)
+        self.usage.add(order.speaker_id)
+        seed = secrets.randbelow(MAX_SEED) if order.seed is None else order.seed
+        return SpeechRequest(
+            text=order.text,
+            d_vector=vector,
+            encoder_id=encoder_id,
+            language=order.language,
+            options=SpeechOptions(length_scale=1.0 / order.speed, seed=seed),
+            lexicon=order.lexicon,
+            deadline_s=self.timeout_s,
+        )
+
+    def _check_text(self, text: str) -> None:
+        if len(text) > self.max_text_chars:
+            raise TextRefused(
+                "text_too_long",
+                f"text has {len(text)} characters, the limit is {self.max_text_chars}; send it in parts",
+                field="text",
+                limit=self.max_text_chars,
+                length=len(text),
+            )
+
+
+def plausible(speech: Speech, speed: float) -> bool:
+    """Whether the length fits the number of symbols; short texts are not judged."""
+    n_symbols = len(speech.durations)
+    if n_symbols < _JUDGED_FROM_SYMBOLS:
+        return True
+    slowest, fastest = (bound * speed for bound in _PLAUSIBLE_SYMBOLS_PER_S)
+    return slowest <= n_symbols / speech.duration_s <= fastest
+
+
+def _another(seed: int) -> int:
+    return (seed + 1) % MAX_SEED
+
+
+def _notices(speech: Speech, speed: float) -> tuple[str, ...]:
+    skipped = (f"skipped characters: {' '.join(speech.skipped[:20])}",) if speech.skipped else ()
+    length = () if plausible(speech, speed) else ("implausible_length",)
+    return (*speech.notices, *skipped, *length)

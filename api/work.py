@@ -1,0 +1,60 @@
+"""Heavy work off the event loop, so much of it at once and no more, and given up when the client has gone."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+import anyio
+import anyio.to_thread
+from starlette.requests import ClientDisconnect, Request
+
+from api.errors import TooBusy
+
+T = TypeVar("T")
+
+
+class Workers:
+    """A bounded set of threads with a bounded number of callers."""
+
+    def __init__(self, n_threads: int, max_requests: int) -> None:
+        self._limiter = anyio.CapacityLimiter(n_threads)
+        self._max_requests = max_requests
+        self.under_way = 0
+
+    @contextmanager
+    def place(self) -> Iterator[None]:
+        """One place among the requests under way. Raises: TooBusy."""
+        if self.under_way >= self._max_requests:
+            raise TooBusy(
+                "too_busy",
+                f"{self._max_requests} requests are under way, which is the limit; try again shortly",
+                limit=self._max_requests,
+            )
+        self.under_way += 1
+        try:
+            yield
+        finally:
+            self.under_way -= 1
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """The result of blocking work, from a thread."""
+        return await anyio.to_thread.run_sync(work, limiter=self._limiter)
+
+    async def run_unless_gone(self, request: Request, work: Callable[[], T]) -> T:
+        """The result of blocking work. Raises: ClientDisconnect, as soon as the client has gone."""
+        gone = asyncio.create_task(_wait_gone(request))
+        done = asyncio.create_task(self.run(work))
+        try:
+            await asyncio.wait((gone, done), return_when=asyncio.FIRST_COMPLETED)
+            if not done.done():
+                raise ClientDisconnect()
+            return await done
+        finally:
+            gone.cancel()
+            done.cancel()
+
+
+async def _wait_gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
