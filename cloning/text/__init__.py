@@ -1,0 +1,1 @@
+"""From text to token ids: markup, folding, readings, sentences, phonemes and symbols."""

@@ -1,14 +1,17 @@
 """English words to symbols: a pronunciation library's letters, mapped to the alphabet of `symbols`."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from hibari.g2p import G2P
-from hibari.g2p.normalize import normalize
-from hibari.g2p.token import Tok
-
+from cloning.text.folding import fold, purge
+from cloning.text.marked import SAID_CHARACTERS, Said, said_index
+from cloning.text.normalise import normalise
 from cloning.text.symbols import CONSONANTS, END, GAP, MARKS, START, STRESSES, VOWELS
+
+if TYPE_CHECKING:
+    from hibari.g2p.token import Tok
 
 # The library's one-letter notation; letters that stand for themselves come from the alphabet.
 _LETTERS = {
@@ -20,7 +23,11 @@ _SOUNDS = {sound: sound for sound in (*CONSONANTS, *VOWELS) if len(sound) == 1} 
 _MARK_OF = {mark: mark for mark in MARKS} | {"—": ",", "–": ",", "…": ".", "(": ",", ")": ","}
 _SILENT = frozenset("“”\"-'")
 _BY_STRENGTH = ["", ",", ":", ";", ".", "!", "?"]
-_DOUBLE_QUOTES = re.compile('["“”„‟«»]')
+_LETTER_OF = {sound: letter for letter, sound in _LETTERS.items() if letter in "AIOWYʤʧ"} | {"ɚ": "ɜɹ"}
+_SAID = re.compile(f"([{SAID_CHARACTERS}])( ?)")
+_LONG_WORD = re.compile(r"[^\W\d_]{20,}")
+# Letters past the Latin blocks; what is left of other scripts after folding is nothing an English reader can say.
+_FOREIGN = re.compile(r"[^\W\d_\u0000-\u024f\u1e00-\u1eff]+")
 _R_COLOURED = re.compile("[ɜə]ɹ")
 
 
@@ -52,22 +59,45 @@ class EnglishPhonemes:
     """Reads English. It keeps nothing between calls, so threads may share one."""
 
     def __init__(self) -> None:
+        from hibari.g2p import G2P
+        from hibari.g2p.normalize import normalize
+        from hibari.g2p.token import Tok
+
         self._g2p = G2P()
         # The net for unknown words is made on first use: here, before two threads can race to it.
-        _ = self._g2p.oov
+        self._longest_unknown = int(self._g2p.oov.maxlen)
+        self._expand = normalize
+        self._token = Tok
 
     def phonemes(self, text: str) -> list[str]:
         """The symbols of a text: 'Hello there.' gives ^ h ə l ˈoʊ _ ð ˈɛ ɹ . $"""
-        return join(self.words(text))
+        return join(self.words(fold(purge(text))))
 
-    def words(self, text: str) -> list[Word]:
-        """The words of a text in order, each with its symbols."""
+    def words(self, sentence: str, said: Sequence[Said] = ()) -> list[Word]:
+        """The words of a folded sentence in order; said characters in it stand for `said`."""
         gathered = _Gathered()
-        # The library reads a word that touches a double quote as another word.
-        unquoted = _DOUBLE_QUOTES.sub(" ", text)
-        for token in self._g2p.phonemize_tokens(self._g2p.tokenize(normalize(unquoted))):
+        readable = _FOREIGN.sub(gathered.skip, normalise(sentence).replace('"', " "))
+        readable = _LONG_WORD.sub(self._in_pieces, self._expand(readable))
+        for token in self._g2p.phonemize_tokens(self._tokens(readable, said)):
             gathered.add(token)
         return gathered.close()
+
+    def _tokens(self, text: str, said: Sequence[Said]) -> "list[Tok]":
+        tokens: list[Tok] = []
+        at = 0
+        for match in _SAID.finditer(text):
+            tokens += self._g2p.tokenize(text[at : match.start()])
+            given = said[said_index(match[1])]
+            tokens.append(self._token(given.text, "NN", match[2], phonemes=_letters(given.symbols), rating=5))
+            at = match.end()
+        return tokens + self._g2p.tokenize(text[at:])
+
+    def _in_pieces(self, match: re.Match[str]) -> str:
+        """The net hears only the first letters of a very long word, so it gets it in pieces."""
+        word, size = match[0], self._longest_unknown
+        if len(word) <= size or self._g2p.lexicon.is_known(word.lower(), "NN"):
+            return word
+        return " ".join(word[at : at + size] for at in range(0, len(word), size))
 
 
 class _Gathered:
@@ -78,7 +108,7 @@ class _Gathered:
         self._word = Word("", ())
         self._glued = True
 
-    def add(self, token: Tok) -> None:
+    def add(self, token: "Tok") -> None:
         symbols, mark, skipped = _read(token.phonemes or "")
         if not symbols and not mark and any(char.isalnum() for char in token.text):
             skipped = (*skipped, token.text)
@@ -93,6 +123,11 @@ class _Gathered:
         )
         self._glued = not token.whitespace
 
+    def skip(self, match: re.Match[str]) -> str:
+        """Notes letters that cannot be read, and leaves a gap for them."""
+        self._words.append(Word(match[0], (), skipped=(match[0],)))
+        return " "
+
     def close(self) -> list[Word]:
         self._end_word()
         return self._words
@@ -101,6 +136,15 @@ class _Gathered:
         if self._word.symbols or self._word.skipped:
             self._words.append(self._word)
         self._word = Word("", ())
+
+
+def _letters(symbols: Iterable[str]) -> str:
+    """Symbols in the library's notation, which is what decides how 'the' and 'a' before them are said."""
+    letters = []
+    for symbol in symbols:
+        sound = symbol.lstrip("".join(STRESSES))
+        letters.append(symbol[: len(symbol) - len(sound)] + _LETTER_OF.get(sound, sound))
+    return "".join(letters)
 
 
 def _read(phonemes: str) -> tuple[tuple[str, ...], str, tuple[str, ...]]:

@@ -1,0 +1,91 @@
+"""Decoders (vocoders): latents to samples."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from cloning.config import DecoderConfig
+from cloning.layers.convolutions import Conv1d, LayerNorm, Pointwise
+from cloning.types import AudioConfig
+
+
+class ConvNeXtBlock(nn.Module):
+    """A depthwise convolution and a wide pointwise pair; the speaker scales and shifts its norm.
+
+    Shapes: x (B, C, T), g (B, G) -> (B, C, T).
+    Source: ConvNeXt (Liu et al. 2022), figure 4; Vocos (Siuzdak 2023), section 3.2.
+    """
+
+    def __init__(self, channels: int, filters: int, g_width: int, n_blocks: int) -> None:
+        super().__init__()
+        self.depthwise = Conv1d(channels, channels, 7, groups=channels)
+        self.norm = LayerNorm(channels, affine=False)
+        self.condition = nn.Linear(g_width, 2 * channels)
+        nn.init.zeros_(self.condition.weight)
+        nn.init.zeros_(self.condition.bias)
+        self.up, self.down = Pointwise(channels, filters), Pointwise(filters, channels)
+        self.scale = nn.Parameter(torch.full((channels,), 1 / n_blocks))
+
+    def forward(self, x: Tensor, g: Tensor) -> Tensor:
+        scale, shift = self.condition(g)[:, :, None].chunk(2, 1)
+        y = self.norm(self.depthwise(x)) * (1 + scale) + shift
+        return x + self.scale[:, None] * self.down(F.gelu(self.up(y)))
+
+
+class IstftDecoder(nn.Module):
+    """Frames of a complex spectrogram, joined by the inverse short-time Fourier transform.
+
+    Shapes: z (B, C, T), g (B, G) -> samples float32 (B, T * hop).
+    Source: Vocos (Siuzdak 2023), section 3; frame t is centred on sample (t + 1/2) * hop.
+    """
+
+    window: Tensor
+
+    def __init__(self, hidden: int, g_width: int, config: DecoderConfig, audio: AudioConfig) -> None:
+        super().__init__()
+        c, narrow = config.hidden, config.condition_width or g_width
+        self.hop, self.n_fft = audio.hop_length, audio.n_fft
+        self.condition = nn.Sequential(nn.Linear(g_width, narrow), nn.SiLU())
+        self.pre = Conv1d(hidden, c, 7)
+        self.norm_in, self.norm_out = LayerNorm(c), LayerNorm(c)
+        self.blocks = nn.ModuleList(
+            ConvNeXtBlock(c, config.filter, narrow, config.n_blocks) for _ in range(config.n_blocks)
+        )
+        self.head = Pointwise(c, audio.n_fft + 2)
+        window = torch.hann_window(audio.win_length)
+        edge = (audio.n_fft - audio.win_length) // 2
+        self.register_buffer("window", F.pad(window, (edge, audio.n_fft - audio.win_length - edge)), persistent=False)
+
+    def forward(self, z: Tensor, g: Tensor) -> Tensor:
+        x, g = self.norm_in(self.pre(z)), self.condition(g)
+        for block in self.blocks:
+            x = block(x, g)
+        log_magnitude, phase = self.head(self.norm_out(x)).float().transpose(1, 2).chunk(2, -1)
+        # exp(5) is far above any level of speech; without the cap one bad frame could overflow.
+        magnitude = log_magnitude.clamp(max=5.0).exp()
+        spectrum = torch.complex(magnitude * phase.cos(), magnitude * phase.sin())
+        return overlap_add(torch.fft.irfft(spectrum, self.n_fft) * self.window, self.window, self.hop)
+
+
+def overlap_add(frames: Tensor, window: Tensor, hop: int) -> Tensor:
+    """Windowed frames summed at their places and divided by the sum of squared windows.
+
+    Shapes: frames float32 (B, T, n_fft), window float32 (n_fft,) -> float32 (B, T * hop).
+    """
+    b, t, n_fft = frames.shape
+    total, energy = _shift_sum(frames, hop), _shift_sum((window**2).expand(1, t, n_fft), hop)
+    edge = (n_fft - hop) // 2
+    return (total / energy.clamp(min=1e-4)).reshape(b, -1)[:, edge : edge + t * hop]
+
+
+def _shift_sum(frames: Tensor, hop: int) -> Tensor:
+    """Hop-sized slices of each frame added to those of its neighbours. Shapes: (B, T, n_fft) -> (B, T + k - 1, hop)."""
+    b, t, n_fft = frames.shape
+    k = n_fft // hop
+    slices = frames.reshape(b, t, k, hop)
+    return sum((F.pad(slices[:, :, i], (0, 0, i, k - 1 - i)) for i in range(1, k)), F.pad(slices[:, :, 0], (0, 0, 0, k - 1)))
+
+
+def build_decoder(hidden: int, g_width: int, config: DecoderConfig, audio: AudioConfig) -> nn.Module:
+    """The decoder that the configuration names."""
+    return IstftDecoder(hidden, g_width, config, audio)

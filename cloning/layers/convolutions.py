@@ -1,0 +1,72 @@
+"""Convolutions and norms over (B, C, T) tensors whose channels lie next to each other in memory.
+
+A one-dimensional convolution of that layout is slow in the vendor's libraries; the same one as a two-dimensional
+convolution of height 1 is not (2.5 times the speed on an H200), and norms and linear layers need no copy.
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+def channels_last(x: Tensor) -> Tensor:
+    """The same (B, C, T) tensor with its channels contiguous."""
+    return x.transpose(1, 2).contiguous().transpose(1, 2)
+
+
+def concatenate(parts: list[Tensor]) -> Tensor:
+    """Channels of several (B, C, T) tensors joined, channels-last."""
+    return torch.cat([p.transpose(1, 2) for p in parts], -1).transpose(1, 2)
+
+
+class Conv1d(nn.Module):
+    """A convolution that keeps the length. Shapes: (B, C_in, T) -> (B, C_out, T); weight (C_out, C_in / groups, k)."""
+
+    def __init__(self, c_in: int, c_out: int, kernel: int = 1, dilation: int = 1, groups: int = 1) -> None:
+        super().__init__()
+        self.dilation, self.groups = dilation, groups
+        self.padding = dilation * (kernel - 1) // 2
+        self.weight = nn.Parameter(torch.empty(c_out, kernel, c_in // groups).transpose(1, 2))
+        self.bias = nn.Parameter(torch.zeros(c_out))
+        bound = math.sqrt(groups / (c_in * kernel))
+        nn.init.uniform_(self.weight, -bound, bound)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = F.conv2d(
+            x.unsqueeze(2), self.weight.unsqueeze(2), self.bias,
+            padding=(0, self.padding), dilation=(1, self.dilation), groups=self.groups,
+        )  # fmt: skip
+        return y.squeeze(2)
+
+
+class Pointwise(nn.Module):
+    """A linear layer over channels. Shapes: (B, C_in, T) -> (B, C_out, T); weight (C_out, C_in)."""
+
+    def __init__(self, c_in: int, c_out: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(c_out, c_in))
+        self.bias = nn.Parameter(torch.zeros(c_out))
+        nn.init.uniform_(self.weight, -1 / math.sqrt(c_in), 1 / math.sqrt(c_in))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(x.transpose(1, 2), self.weight, self.bias).transpose(1, 2)
+
+
+class LayerNorm(nn.Module):
+    """Layer norm over channels. Shapes: (B, C, T) -> (B, C, T)."""
+
+    def __init__(self, channels: int, affine: bool = True) -> None:
+        super().__init__()
+        self.channels = channels
+        self.weight = nn.Parameter(torch.ones(channels)) if affine else None
+        self.bias = nn.Parameter(torch.zeros(channels)) if affine else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.layer_norm(x.transpose(1, 2), (self.channels,), self.weight, self.bias, 1e-5).transpose(1, 2)
+
+
+def sequence_mask(lengths: Tensor, width: int) -> Tensor:
+    """1 inside each sequence and 0 in its padding. Shapes: lengths int64 (B,) -> float32 (B, 1, width)."""
+    return (torch.arange(width, device=lengths.device)[None] < lengths[:, None])[:, None].float()

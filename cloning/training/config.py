@@ -1,0 +1,58 @@
+"""How a voice is trained; every figure that a run depends on is here and is written beside its result."""
+
+from dataclasses import dataclass, field
+
+from cloning.training.data import Shape
+from cloning.training.discriminators import DiscriminatorConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """Factors of the generator's losses."""
+
+    mel: float = 45.0
+    kl: float = 1.0
+    duration: float = 1.0
+    adversarial: float = 1.0
+    matching: float = 1.0
+    conversion: float = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Learning rates follow the share of `total_s` that is spent, over all slices, not the steps.
+
+    `adversary_from`, `conversion_from` and `duration_from` (for utterances without their own alignment) are steps.
+    """
+
+    total_s: float = 1500.0
+    flat_share: float = 0.4
+    floor: float = 0.05
+    warmup_steps: int = 400
+    learning_rate: float = 4e-4
+    discriminator_learning_rate: float = 3e-4
+    adversary_from: int = 1500
+    conversion_from: int = 3000
+    conversion_every: int = 4
+    duration_from: int = 1500
+
+
+@dataclass(frozen=True, slots=True)
+class TrainConfig:
+    """One run. `vector_noise` is added to each entry of a d-vector; `balance` is explained at `data.draws`."""
+
+    shapes: tuple[Shape, ...] = (Shape(384, 104, 56), Shape(640, 160, 32), Shape(1024, 224, 20))
+    n_segments: int = 64
+    segment_frames: int = 32
+    conversion_rows: int = 16
+    ema_decay: float = 0.999
+    clip_norm: float = 20.0
+    discriminator_clip_norm: float = 50.0
+    vector_noise: float = 0.006
+    balance: float = 0.5
+    aligned_share: float = 0.35
+    seed: int = 1
+    report_every: int = 100
+    weights: Weights = field(default_factory=Weights)
+    schedule: Schedule = field(default_factory=Schedule)
+    discriminators: DiscriminatorConfig = field(default_factory=DiscriminatorConfig)

@@ -1,0 +1,99 @@
+"""The adversaries of the decoder: several views of a waveform, each judged by a small convolutional network.
+
+Sources: periods, HiFi-GAN (Kong et al. 2020), section 2.3; spectrograms at several resolutions, UnivNet (Jang et al.
+2021), section 3.2.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.utils.parametrizations import weight_norm
+
+Judgement = tuple[Tensor, list[Tensor]]
+
+
+@dataclass(frozen=True, slots=True)
+class DiscriminatorConfig:
+    """Widths of the first layers, the periods in samples, and (n_fft, hop) of the spectrograms."""
+
+    period_width: int = 32
+    spectrum_width: int = 32
+    periods: tuple[int, ...] = (2, 3, 5, 7, 11)
+    resolutions: tuple[tuple[int, int], ...] = ((512, 128), (1024, 256), (2048, 512))
+
+
+class Judge(nn.Module):
+    """Convolutions whose every output is kept for feature matching. Shapes: (B, 1, H, W) -> (score, features)."""
+
+    def __init__(self, layers: list[nn.Conv2d], last: nn.Conv2d) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(weight_norm(layer) for layer in layers)
+        self.last = weight_norm(last)
+
+    def forward(self, x: Tensor) -> Judgement:
+        x, features = x.contiguous(memory_format=torch.channels_last), []
+        for layer in self.layers:
+            x = F.leaky_relu(layer(x), 0.1)
+            features.append(x)
+        return self.last(x), features
+
+
+class PeriodDiscriminator(nn.Module):
+    """Samples that lie one period apart, as columns. Shapes: audio (B, n) -> (score, features)."""
+
+    def __init__(self, period: int, width: int) -> None:
+        super().__init__()
+        self.period = period
+        widths = (1, width, 2 * width, 4 * width, 8 * width)
+        layers = [nn.Conv2d(a, b, (5, 1), (3, 1), (2, 0)) for a, b in zip(widths, widths[1:], strict=False)]
+        layers.append(nn.Conv2d(widths[-1], widths[-1], (5, 1), 1, (2, 0)))
+        self.judge = Judge(layers, nn.Conv2d(widths[-1], 1, (3, 1), 1, (1, 0)))
+
+    def forward(self, audio: Tensor) -> Judgement:
+        padded = F.pad(audio[:, None], (0, -audio.shape[1] % self.period), mode="reflect")
+        judged: Judgement = self.judge(padded.view(len(audio), 1, -1, self.period))
+        return judged
+
+
+class SpectrumDiscriminator(nn.Module):
+    """Log power at one resolution. Shapes: audio (B, n) -> (score, features)."""
+
+    window: Tensor
+
+    def __init__(self, n_fft: int, hop: int, width: int) -> None:
+        super().__init__()
+        self.n_fft, self.hop = n_fft, hop
+        self.register_buffer("window", torch.hann_window(n_fft), persistent=False)
+        layers = [
+            nn.Conv2d(1, width, (9, 3), (2, 1), (4, 1)),
+            nn.Conv2d(width, width, (9, 3), (2, 1), (4, 1)),
+            nn.Conv2d(width, width, (9, 3), (2, 2), (4, 1)),
+            nn.Conv2d(width, width, (9, 3), (2, 2), (4, 1)),
+            nn.Conv2d(width, width, 3, 1, 1),
+        ]
+        self.judge = Judge(layers, nn.Conv2d(width, 1, 3, 1, 1))
+
+    def forward(self, audio: Tensor) -> Judgement:
+        with torch.autocast(audio.device.type, enabled=False):
+            spectrum = torch.stft(audio.float(), self.n_fft, self.hop, window=self.window, return_complex=True)
+            power = spectrum.real.square() + spectrum.imag.square()
+            # A quarter brings log power to about unit range.
+            image = 0.25 * (power + 1e-5).log()[:, None]
+        judged: Judgement = self.judge(image)
+        return judged
+
+
+class Discriminators(nn.Module):
+    """All of them. Shapes: audio float32 (B, n) -> one (score, features) for each."""
+
+    def __init__(self, config: DiscriminatorConfig) -> None:
+        super().__init__()
+        self.periods = nn.ModuleList(PeriodDiscriminator(p, config.period_width) for p in config.periods)
+        self.spectra = nn.ModuleList(
+            SpectrumDiscriminator(n, hop, config.spectrum_width) for n, hop in config.resolutions
+        )
+
+    def forward(self, audio: Tensor) -> list[Judgement]:
+        return [judge(audio) for judge in (*self.periods, *self.spectra)]

@@ -1,0 +1,25 @@
+"""What can go wrong while a voice is trained.
+
+TrainingError
+├── CorpusError          manifest_missing, bad_line, unreadable_clip, nothing_to_learn
+├── PackError            pack_missing, pack_version
+└── TrainingStopped      not_finite, storage_full
+"""
+
+from cloning.errors import CloningError
+
+
+class TrainingError(CloningError):
+    """Base of what training raises."""
+
+
+class CorpusError(TrainingError):
+    """A manifest or a clip cannot be used; the message names the line or the file."""
+
+
+class PackError(TrainingError):
+    """A packed corpus is missing, damaged or of another version."""
+
+
+class TrainingStopped(TrainingError):
+    """Training cannot go on; the last good state is kept."""

@@ -1,0 +1,105 @@
+"""What training minimises."""
+
+import math
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from cloning.training.discriminators import Judgement
+
+MEL_RESOLUTIONS = ((512, 128, 40), (1024, 256, 80), (2048, 512, 128))
+
+
+class SpeakerNetwork(Protocol):
+    """A d-vector network that gradients pass through. Shapes: audio float32 (B, n) at 16 kHz."""
+
+    def mels(self, audio: Tensor) -> Tensor:
+        """Shapes: -> (B, frames, n_mels)."""
+
+    def embed_mels(self, mels: Tensor) -> Tensor:
+        """Shapes: (P, 160, n_mels) -> float32 (P, d), L2 norm 1."""
+
+
+def mel_filters(sample_rate: int, n_fft: int, n_mels: int) -> Tensor:
+    """Triangles of equal area on the mel scale, up to half the rate. Shapes: float32 (n_fft // 2 + 1, n_mels).
+
+    Source: O'Shaughnessy 1987, mel = 2595 log10(1 + f / 700).
+    """
+    top = 2595 * math.log10(1 + sample_rate / 2 / 700)
+    edges_hz = 700 * (10 ** (torch.linspace(0, top, n_mels + 2, dtype=torch.float64) / 2595) - 1)
+    bins_hz = torch.linspace(0, sample_rate / 2, n_fft // 2 + 1, dtype=torch.float64)[:, None]
+    low, centre, high = edges_hz[:-2], edges_hz[1:-1], edges_hz[2:]
+    triangles = torch.minimum((bins_hz - low) / (centre - low), (high - bins_hz) / (high - centre)).clamp(min=0)
+    return (triangles * 2 / (high - low)).float()
+
+
+class MelLoss(nn.Module):
+    """Mean distance of log mel spectrograms, summed over three resolutions. Shapes: float32 (B, n) twice -> ()."""
+
+    def __init__(self, sample_rate: int) -> None:
+        super().__init__()
+        for n_fft, _, n_mels in MEL_RESOLUTIONS:
+            self.register_buffer(f"filters_{n_fft}", mel_filters(sample_rate, n_fft, n_mels), persistent=False)
+            self.register_buffer(f"window_{n_fft}", torch.hann_window(n_fft), persistent=False)
+
+    def forward(self, spoken: Tensor, recorded: Tensor) -> Tensor:
+        both, total = torch.cat([spoken, recorded]).float(), spoken.new_zeros(())
+        for n_fft, hop, _ in MEL_RESOLUTIONS:
+            window, filters = getattr(self, f"window_{n_fft}"), getattr(self, f"filters_{n_fft}")
+            spectrum = torch.stft(both, n_fft, hop, window=window, return_complex=True)
+            magnitude = (spectrum.real.square() + spectrum.imag.square() + 1e-9).sqrt().transpose(1, 2)
+            ours, theirs = (magnitude @ filters).clamp(min=1e-5).log().chunk(2)
+            total = total + (ours - theirs).abs().mean()
+        return total
+
+
+def kl_loss(z_p: Tensor, logs_q: Tensor, m_p: Tensor, logs_p: Tensor, mask: Tensor) -> Tensor:
+    """Divergence of the posterior from the prior of the aligned symbols, by frame.
+
+    Shapes: all float32 (B, C, T), mask (B, 1, T) -> (). Source: VITS (Kim et al. 2021), equation 4.
+    """
+    kl = logs_p - logs_q - 0.5 + 0.5 * (z_p - m_p).square() * (-2 * logs_p).exp()
+    return (kl * mask).sum() / mask.sum()
+
+
+def discriminator_loss(judgements: list[Judgement], n_real: int) -> Tensor:
+    """Least squares: the first `n_real` rows are recordings (1), the others are spoken (0)."""
+    losses = [((s[:n_real].float() - 1) ** 2).mean() + (s[n_real:].float() ** 2).mean() for s, _ in judgements]
+    return torch.stack(losses).sum()
+
+
+def generator_losses(judgements: list[Judgement], n_real: int) -> tuple[Tensor, Tensor]:
+    """The decoder's side of the game, and twice the distance of features of speech and recording."""
+    adversarial = torch.stack([((s[n_real:].float() - 1) ** 2).mean() for s, _ in judgements]).sum()
+    matching = torch.stack(
+        [(f[:n_real].float().detach() - f[n_real:].float()).abs().mean() for _, features in judgements for f in features]
+    )
+    return adversarial, 2 * matching.sum()
+
+
+class Resampler(nn.Module):
+    """A windowed-sinc change of rate that gradients pass through. Shapes: float32 (B, n) -> (B, about n * new / old)."""
+
+    kernel: Tensor
+
+    def __init__(self, old_hz: int, new_hz: int, n_zeros: int = 16) -> None:
+        super().__init__()
+        divisor = math.gcd(old_hz, new_hz)
+        self.old, self.new = old_hz // divisor, new_hz // divisor
+        # The pass band ends 3 % under the lower Nyquist frequency, so that the slope folds nothing back.
+        cutoff = 0.97 * min(self.old, self.new)
+        self.half = math.ceil(n_zeros * self.old / cutoff)
+        taps = torch.arange(-self.half, self.half + self.old, dtype=torch.float64)[None] / self.old
+        phases = torch.arange(self.new, dtype=torch.float64)[:, None] / self.new
+        t = ((taps - phases) * cutoff).clamp(-n_zeros, n_zeros)
+        kernel = torch.sinc(t) * torch.cos(t * math.pi / n_zeros / 2) ** 2 * cutoff / self.old
+        self.register_buffer("kernel", kernel[:, None].float(), persistent=False)
+
+    def forward(self, audio: Tensor) -> Tensor:
+        if self.old == self.new:
+            return audio
+        padded = F.pad(audio[:, None], (self.half, self.half + self.old))
+        y = F.conv1d(padded, self.kernel, stride=self.old)
+        return y.transpose(1, 2).flatten(1)[:, : audio.shape[1] * self.new // self.old]

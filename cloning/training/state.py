@@ -1,0 +1,98 @@
+"""What a slice leaves for the next: optimiser state and all, or only the weights that speaking does not need."""
+
+import errno
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from cloning.bundle import read_weights
+from cloning.training.errors import TrainingStopped
+from cloning.training.learner import Learner
+from cloning.training.trainer import Progress
+
+
+def save_state(folder: Path, learner: Learner, progress: Progress) -> None:
+    """Everything, in full precision, written under new names that then replace the old ones.
+
+    Raises: TrainingStopped (`storage_full`) where the disk is full; what was there before is whole.
+    """
+    tensors = _networks(learner)
+    tensors |= {f"average.{n}": v for n, v in zip(_names(learner), learner.average, strict=True)}
+    tensors |= _optimisers(learner)
+    folder.mkdir(parents=True, exist_ok=True)
+    new = folder / "state.safetensors.new"
+    try:
+        save_file({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, new)
+    except (OSError, RuntimeError) as error:
+        new.unlink(missing_ok=True)
+        if getattr(error, "errno", None) == errno.ENOSPC or "No space" in str(error):
+            raise TrainingStopped("storage_full", f"no room for {new}: the state before it is kept") from error
+        raise
+    new.replace(folder / "state.safetensors")
+    (folder / "progress.json").write_text(json.dumps(asdict(progress)))
+
+
+def load_state(folder: Path, learner: Learner) -> Progress:
+    """Continues from `save_state`."""
+    tensors = load_file(folder / "state.safetensors", device=str(learner.device))
+    _load_networks(learner, tensors)
+    for name, average in zip(_names(learner), learner.average, strict=True):
+        average.copy_(tensors[f"average.{name}"])
+    for key, optimiser in _both(learner):
+        saved = optimiser.state_dict()
+        n = len(saved["param_groups"][0]["params"])
+        saved["state"] = {
+            i: {part: tensors[f"{key}.{i}.{part}"] for part in ("step", "exp_avg", "exp_avg_sq")} for i in range(n)
+        }
+        optimiser.load_state_dict(saved)
+    return Progress(**json.loads((folder / "progress.json").read_text()))
+
+
+def save_unspoken(path: Path, learner: Learner) -> None:
+    """The posterior encoder's average and the discriminators in half precision, in one file."""
+    averages = dict(zip(_names(learner), learner.average, strict=True))
+    tensors = {f"model.{n}": v for n, v in averages.items() if n.startswith("posterior.")}
+    tensors |= {f"judges.{n}": v for n, v in learner.judges.state_dict().items()}
+    save_file({n: v.detach().half().cpu().contiguous() for n, v in tensors.items()}, path)
+
+
+def load_weights(bundle: Path, unspoken: Path, learner: Learner) -> None:
+    """A new start from a voice's weights: optimisers begin anew and need a warm-up."""
+    tensors = {f"model.{n}": v for n, v in read_weights(bundle).items()}
+    tensors |= load_file(unspoken)
+    _load_networks(learner, {n: v.float().to(learner.device) for n, v in tensors.items()})
+    for average, parameter in zip(learner.average, learner.parameters, strict=True):
+        average.copy_(parameter.detach())
+
+
+def _networks(learner: Learner) -> dict[str, Tensor]:
+    tensors = {f"model.{n}": v for n, v in learner.model.named_parameters()}
+    return tensors | {f"judges.{n}": v for n, v in learner.judges.state_dict().items()}
+
+
+def _load_networks(learner: Learner, tensors: dict[str, Tensor]) -> None:
+    with torch.no_grad():
+        for name, parameter in learner.model.named_parameters():
+            parameter.copy_(tensors[f"model.{name}"])
+    learner.judges.load_state_dict({n: tensors[f"judges.{n}"] for n in learner.judges.state_dict()})
+
+
+def _optimisers(learner: Learner) -> dict[str, Tensor]:
+    return {
+        f"{key}.{i}.{part}": torch.as_tensor(value)
+        for key, optimiser in _both(learner)
+        for i, state in optimiser.state_dict()["state"].items()
+        for part, value in state.items()
+    }
+
+
+def _both(learner: Learner) -> tuple[tuple[str, torch.optim.Optimizer], ...]:
+    return ("optimiser", learner.optimiser), ("judge_optimiser", learner.judge_optimiser)
+
+
+def _names(learner: Learner) -> list[str]:
+    return [name for name, _ in learner.model.named_parameters()]
