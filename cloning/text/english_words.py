@@ -1,5 +1,12 @@
 """Tables of English writing: what stands for what when it is read aloud."""
 
+import unicodedata
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
 MONTHS = (
     *("January", "February", "March", "April", "May", "June"),
     *("July", "August", "September", "October", "November", "December"),
@@ -54,280 +61,40 @@ SPECIAL = {
     "w/": "with",
 }
 CARDINAL_BEFORE_ROMAN = frozenset(
-    [
-        "chapter",
-        "part",
-        "act",
-        "scene",
-        "section",
-        "volume",
-        "vol",
-        "book",
-        "phase",
-        "article",
-        "war",
-        "mark",
-        "type",
-        "level",
-        "stage",
-        "class",
-        "grade",
-        "bowl",
-        "apollo",
-        "gemini",
-        "fantasy",
-        "episode",
-        "round",
-        "rocky",
-        "table",
-        "figure",
-        "fig",
-        "appendix",
-        "title",
-        "division",
-        "tier",
-        "schedule",
-        "group",
-        "model",
-        "version",
-        "category",
-        "unit",
-        "year",
-        "number",
-        "no",
-        "step",
-        "area",
-        "zone",
-        "lesson",
-        "exercise",
-        "note",
-        "season",
-        "world",
-        "option",
-        "plan",
-        "annex",
-    ]
+    _words(
+        "chapter part act scene section volume vol book phase article war mark type level stage class grade "
+        "bowl apollo gemini fantasy episode round rocky table figure fig appendix title division tier "
+        "schedule group model version category unit year number no step area zone lesson exercise note season "
+        "world option plan annex"
+    )
 )
 # The library takes these for abbreviations (no. = number, Sun. = Sunday) even where they end a sentence.
 ABBREVIATIONS_THAT_ARE_WORDS = ("no", "Sun", "Sat", "fig", "Mar")
-GREEK = dict(
-    zip(
-        "αβγδεζηθικλμνξπρστυφχψωΓΔΘΛΞΠΣΦΨΩ",
-        [
-            "alpha",
-            "beta",
-            "gamma",
-            "delta",
-            "epsilon",
-            "zeta",
-            "eta",
-            "theta",
-            "iota",
-            "kappa",
-            "lambda",
-            "mu",
-            "nu",
-            "xi",
-            "pi",
-            "rho",
-            "sigma",
-            "tau",
-            "upsilon",
-            "phi",
-            "chi",
-            "psi",
-            "omega",
-            "gamma",
-            "delta",
-            "theta",
-            "lambda",
-            "xi",
-            "pi",
-            "sigma",
-            "phi",
-            "psi",
-            "omega",
-        ],
-        strict=True,
-    )
-)
+GREEK = {
+    letter: unicodedata.name(letter).split()[-1].lower().replace("lamda", "lambda")
+    for letter in "αβγδεζηθικλμνξπρστυφχψωΓΔΘΛΞΠΣΦΨΩ"
+}
 # A full stop after these does not end a sentence, whatever follows.
 TITLES = frozenset(
-    [
-        "mr",
-        "mrs",
-        "ms",
-        "dr",
-        "prof",
-        "st",
-        "mt",
-        "ft",
-        "gen",
-        "gov",
-        "sen",
-        "rep",
-        "capt",
-        "lt",
-        "col",
-        "sgt",
-        "cmdr",
-        "rev",
-        "hon",
-        "pres",
-        "supt",
-        "cpl",
-        "maj",
-        "adm",
-        "fr",
-        "msgr",
-        "mme",
-        "mlle",
-        "vs",
-        "eg",
-        "ie",
-        "e.g",
-        "i.e",
-        "cf",
-        "viz",
-        "ca",
-        "approx",
-    ]
+    _words(
+        "mr mrs ms dr prof gen gov sen rep capt lt col sgt cmdr rev hon pres supt cpl maj adm fr "
+        "msgr mme mlle vs eg ie e.g i.e cf viz ca approx"
+    )
 )
 # After these it does when a word follows that often starts one.
 ABBREVIATIONS = frozenset(
-    [
-        "st",
-        "ave",
-        "blvd",
-        "rd",
-        "ln",
-        "hwy",
-        "jr",
-        "sr",
-        "inc",
-        "ltd",
-        "co",
-        "corp",
-        "bros",
-        "dept",
-        "univ",
-        "assn",
-        "govt",
-        "etc",
-        "al",
-        "est",
-        "ed",
-        "eds",
-        "a.m",
-        "p.m",
-        "ph.d",
-        "jan",
-        "feb",
-        "mar",
-        "apr",
-        "jun",
-        "jul",
-        "aug",
-        "sept",
-        "oct",
-        "nov",
-        "dec",
-        "mon",
-        "tue",
-        "tues",
-        "wed",
-        "thu",
-        "thurs",
-        "fri",
-        "no",
-        "nos",
-        "vol",
-        "fig",
-        "ch",
-        "pp",
-    ]
+    _words(
+        "st mt ft ave blvd rd ln hwy jr sr inc ltd co corp bros dept univ assn govt etc al est ed eds a.m p.m ph.d "
+        "jan feb mar apr jun jul aug sept oct nov dec mon tue tues wed thu thurs fri no nos vol fig ch pp"
+    )
 )
 BEFORE_A_NUMBER = frozenset(
-    [
-        "no",
-        "nos",
-        "vol",
-        "fig",
-        "ch",
-        "p",
-        "pp",
-        "sec",
-        "art",
-        "para",
-        "jan",
-        "feb",
-        "mar",
-        "apr",
-        "jun",
-        "jul",
-        "aug",
-        "sep",
-        "sept",
-        "oct",
-        "nov",
-        "dec",
-    ]
+    _words("no nos vol fig ch p pp sec art para jan feb mar apr jun jul aug sep sept oct nov dec")
 )
 STARTERS = frozenset(
-    [
-        "The",
-        "A",
-        "An",
-        "He",
-        "She",
-        "It",
-        "We",
-        "They",
-        "I",
-        "You",
-        "This",
-        "That",
-        "These",
-        "Those",
-        "There",
-        "Here",
-        "But",
-        "And",
-        "So",
-        "Or",
-        "If",
-        "When",
-        "While",
-        "In",
-        "On",
-        "At",
-        "As",
-        "Then",
-        "Now",
-        "Not",
-        "No",
-        "Yes",
-        "What",
-        "Who",
-        "Why",
-        "How",
-        "Where",
-        "After",
-        "Before",
-        "My",
-        "His",
-        "Her",
-        "Our",
-        "Their",
-        "Its",
-        "For",
-        "To",
-        "From",
-        "With",
-        "Please",
-        "However",
-        "Once",
-        "Some",
-        "All",
-    ]
+    _words(
+        "The A An He She It We They I You This That These Those There Here But And So Or If When While In On "
+        "At As Then Now Not No Yes What Who Why How Where After Before My His Her Our Their Its For To From "
+        "With Please However Once Some All"
+    )
 )

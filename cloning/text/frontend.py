@@ -145,7 +145,7 @@ def _closed(breaths: list[list[Word]]) -> list[list[Word]]:
 
 
 def _written(words: list[Word]) -> str:
-    return " ".join(word.text + word.mark for word in words)
+    return " ".join(word.text.removesuffix(word.mark) + word.mark for word in words)
 
 
 FRONT_ENDS: dict[str, Callable[..., TextFrontEnd]] = {DEFAULT_KIND: TextFrontEnd}

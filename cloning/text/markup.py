@@ -22,10 +22,8 @@ _ATTRIBUTES = re.compile(r"([\w:-]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|(\S+))")
 _NOT_TEXT = re.compile(r"<!--.*?-->|<\?.*?\?>|<!DOCTYPE[^>]*>|<(script|style)\b[^<>]*>.*?</\1\s*>", re.DOTALL | re.I)
 _TIME = re.compile(r"\+?(\d+(?:\.\d+)?|\.\d+)(ms|s)")
 _STRENGTH_S = {"none": 0.0, "x-weak": 0.05, "weak": 0.1, "medium": 0.25, "strong": 0.5, "x-strong": 1.0}
-_ENDS_A_PARAGRAPH = frozenset(
-    ["p", "div", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "table", "blockquote", "section", "article", "pre"]
-)
-_ENDS_A_LINE = frozenset(["s", "br", "li", "tr", "dt", "dd", "hr"])
+_ENDS_A_PARAGRAPH = frozenset(("p", "div", "ul", "ol", "table", "blockquote", "pre", *(f"h{n}" for n in range(1, 7))))
+_ENDS_A_LINE = frozenset(("s", "br", "li", "tr", "dt", "dd", "hr"))
 MAX_SILENCE_S = 60.0
 _CONTENT_REPLACED = frozenset(("sub", "phoneme"))
 
@@ -136,7 +134,7 @@ def _heard(tag: _Tag) -> str:
         return break_character(_break_s(tag))
     if tag.name in _ENDS_A_PARAGRAPH:
         return "\n\n"
-    if tag.name == "td" or tag.name == "th":
+    if tag.name in ("td", "th"):
         return ", " if tag.closes else ""
     return "\n" if tag.name in _ENDS_A_LINE else ""
 

@@ -165,12 +165,17 @@ def _rules(*rules: tuple[str, _Replacement]) -> list[tuple[re.Pattern[str], _Rep
 
 
 _NUMBER = r"\d+(?:,\d{3})*(?:\.\d+)?"
+_ROMAN = "X{0,3}(?:IX|IV|V?I{1,3})|X{1,3}V|XX{1,2}"
 _SCALES = {"k": "thousand", "M": "million", "B": "billion"}
 _TOP_LEVEL = "com|org|net|edu|gov|io|co|uk|de|fr|info|biz|us|ca|au|tv|me|ly|ai|dev|app|eu|nl|ch|jp|in|test|example"
 _HOST = r"(?:[A-Za-z0-9-]+\.)+[A-Za-z]{2,}"
 _UNIT_NAMES = "|".join(re.escape(unit) for unit in sorted(UNITS, key=len, reverse=True))
 _SIGN = "[" + "".join(CURRENCY_OF_SIGN) + "]"
 
+_MARKS = _rules(
+    (r"\.{2,}(?=[ ,]*[a-z])", ", "),
+    (r"([.,;:!?])\1+", r"\1"),
+)
 _ADDRESSES = _rules(
     (r"\b(?:https?|ftp)://(?:[^\s/@]*@)?(?P<host>[\w.-]*\w)(?::\d+)?(?:[/?#][^\s]*[\w/=&])?", _host),
     (r"\b(?P<host>www\.[\w.-]*\w)(?::\d+)?(?:[/?#][^\s]*[\w/=&])?", _host),
@@ -238,10 +243,10 @@ _WORDS = _rules(
     (r"√(?=\s?\w)", " the square root of "),
     (r"∞", " infinity "),
     (r"[√≈μ•]", " "),
-    (r"\.{2,}(?=[ ,]*[a-z])", ", "),
-    (r"([.,;:!?])\1+", r"\1"),
+    (r"(?<=\d) ?\* ?(?=\d)", " times "),
+    (r"(?<=[^\W\d_])([,;:!?])(?=[^\W\d_])", r"\1 "),
     (r"(?<!\d) -{1,3} |(?<=\w)-{2,3}(?=\w)", " — "),
     (r"(?<!\w)(?:[/\\~^]|[-=+]{2,})(?!\w)", " "),
     (r"(?<!\w)@(?=\w)", "at "),
 )
-_RULES = [*_ADDRESSES, *_NUMBERS, *_WORDS]
+_RULES = [*_MARKS, *_ADDRESSES, *_NUMBERS, *_WORDS]

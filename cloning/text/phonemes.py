@@ -24,7 +24,7 @@ _MARK_OF = {mark: mark for mark in MARKS} | {"—": ",", "–": ",", "…": ".",
 _SILENT = frozenset("“”\"-'")
 _BY_STRENGTH = ["", ",", ":", ";", ".", "!", "?"]
 _LETTER_OF = {sound: letter for letter, sound in _LETTERS.items() if letter in "AIOWYʤʧ"} | {"ɚ": "ɜɹ"}
-_SAID = re.compile(f"([{SAID_CHARACTERS}])( ?)")
+_SAID = re.compile(rf"([{SAID_CHARACTERS}])('s\b|)( ?)")
 _LONG_WORD = re.compile(r"[^\W\d_]{20,}")
 # Letters past the Latin blocks; what is left of other scripts after folding is nothing an English reader can say.
 _FOREIGN = re.compile(r"[^\W\d_\u0000-\u024f\u1e00-\u1eff]+")
@@ -88,9 +88,11 @@ class EnglishPhonemes:
         for match in _SAID.finditer(text):
             tokens += self._g2p.tokenize(text[at : match.start()])
             given = said[said_index(match[1])]
-            tokens.append(self._token(given.text, "NN", match[2], phonemes=_letters(given.symbols), rating=5))
+            letters = _letters(given.symbols) + (_possessive(given.symbols[-1]) if match[2] else "")
+            tokens.append(self._token(given.text + match[2], "NN", match[3], phonemes=letters, rating=5))
             at = match.end()
-        return tokens + self._g2p.tokenize(text[at:])
+        tokens += self._g2p.tokenize(text[at:])
+        return tokens
 
     def _in_pieces(self, match: re.Match[str]) -> str:
         """The net hears only the first letters of a very long word, so it gets it in pieces."""
@@ -145,6 +147,12 @@ def _letters(symbols: Iterable[str]) -> str:
         sound = symbol.lstrip("".join(STRESSES))
         letters.append(symbol[: len(symbol) - len(sound)] + _LETTER_OF.get(sound, sound))
     return "".join(letters)
+
+
+def _possessive(last: str) -> str:
+    if last in ("s", "z", "ʃ", "ʒ", "t͡ʃ", "d͡ʒ"):
+        return "ᵻz"
+    return "s" if last in ("p", "t", "k", "f", "θ") else "z"
 
 
 def _read(phonemes: str) -> tuple[tuple[str, ...], str, tuple[str, ...]]:
