@@ -37,7 +37,9 @@ class SpeechDetector:
         """How likely each chunk of 512 samples holds speech. Shapes: float32 (n,) at 16 kHz -> (ceil(n / 512),)."""
         if not len(samples):
             return np.zeros(0, np.float32)
-        return np.asarray(self._network(torch.tensor(samples)).numpy(), np.float32)
+        return np.asarray(
+            self._network(torch.from_numpy(np.require(samples, requirements=["C", "W"]))).numpy(), np.float32
+        )
 
 
 def merge_chunks(probability: FloatArray, n_samples: int) -> tuple[Segment, ...]:

@@ -14,13 +14,15 @@ from types import TracebackType
 import numpy as np
 import soxr
 
-from encoder.decoding import AUDIO, FACTS, TARGET_HZ
 from encoder.errors import AudioTooLong, EncoderError, UnreadableAudio
 from encoder.types import DEFAULT_LIMITS, AudioFacts, AudioLimits, FloatArray, Waveform
 
-SAMPLE_RATE = TARGET_HZ
+SAMPLE_RATE = 16_000
 TARGET_DBFS = -30.0
 FLOOR_DBFS = -120.0
+
+# What the decoding process sends, told apart by the first byte.
+AUDIO, FACTS, ERROR = b"A", b"F", b"E"
 
 _SERVE = (
     "import sys; from multiprocessing.connection import Connection; sys.path.insert(0, sys.argv[1]); "
@@ -67,7 +69,8 @@ class Decoder:
                 max_bytes=limits.max_bytes,
             )
         samples, facts = self._in_worker(data, limits)
-        return Decoded(Waveform(_centre(samples), SAMPLE_RATE), facts)
+        _centre(samples)
+        return Decoded(Waveform(samples, SAMPLE_RATE), facts)
 
     def close(self) -> None:
         """Ends the child processes; clips that are being decoded fail."""
@@ -80,6 +83,10 @@ class Decoder:
         worker = self._idle.get()
         try:
             return self._usable(worker).decode(data, limits)
+        except UnreadableAudio as error:
+            if self._closed:
+                raise RuntimeError("this decoder was closed") from error
+            raise
         finally:
             self._idle.put(worker)
 
@@ -109,7 +116,7 @@ class _Worker:
         with theirs:
             # A session of its own: Ctrl-C in a terminal must not end a decoder before the server has drained.
             self._process = subprocess.Popen(
-                [sys.executable, "-c", _SERVE, root, str(theirs.fileno())],
+                [sys.executable, "-P", "-c", _SERVE, root, str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -144,6 +151,7 @@ class _Worker:
             raise _lost(limits.max_decode_s if expired.is_set() else None) from error
         finally:
             timer.cancel()
+            timer.join()  # an expiry under way must not hit the next clip
 
     def _exchange(self, data: bytes, max_duration_s: float) -> tuple[FloatArray, AudioFacts]:
         self._connection.send_bytes(repr(max_duration_s).encode())
@@ -164,7 +172,7 @@ def resample(samples: FloatArray, from_hz: int, to_hz: int) -> FloatArray:
 
 def level_dbfs(samples: FloatArray) -> float:
     """Root mean square in dB below full scale, never under -120. Shapes: samples float32 (n,)."""
-    power = float(np.mean(np.square(samples, dtype=np.float64))) if len(samples) else 0.0
+    power = float(np.dot(samples, samples)) / len(samples) if len(samples) else 0.0
     return max(FLOOR_DBFS, 10.0 * float(np.log10(power))) if power > 0.0 else FLOOR_DBFS
 
 
@@ -174,10 +182,12 @@ def normalise_level(samples: FloatArray) -> FloatArray:
     return samples * np.float32(10.0 ** (gain_db / 20.0)) if gain_db > 0.0 else samples
 
 
-def _centre(samples: FloatArray) -> FloatArray:
-    centred = samples - samples.mean(dtype=np.float64).astype(np.float32) if len(samples) else samples
-    peak = float(np.abs(centred).max(initial=0.0))
-    return centred / np.float32(peak) if peak > 1.0 else centred
+def _centre(samples: FloatArray) -> None:
+    """Removes the offset and scales peaks above 1 down, in place: half an hour of audio must not be copied."""
+    samples -= np.float32(samples.mean(dtype=np.float64))
+    peak = max(float(samples.max()), -float(samples.min()))
+    if peak > 1.0:
+        samples /= np.float32(peak)
 
 
 def _lost(limit_s: float | None) -> UnreadableAudio:

@@ -2,6 +2,7 @@
 
 import json
 import resource
+import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection
@@ -10,12 +11,10 @@ import numpy as np
 import soxr
 from numpy.typing import NDArray
 
+from encoder.audio import AUDIO, ERROR, FACTS, SAMPLE_RATE
 from encoder.containers import open_source
 from encoder.errors import AudioTooLong, EncoderError, UnreadableAudio
 from encoder.types import AudioFacts, FloatArray
-
-TARGET_HZ = 16_000
-AUDIO, FACTS, ERROR = b"A", b"F", b"E"
 
 _HEADROOM_BYTES = 2**30
 _MAX_SAMPLE = 1e6
@@ -97,7 +96,7 @@ def transcode(data: bytes, max_duration_s: float, emit: Callable[[FloatArray], N
     """
     mix = measure_mix(data, max_duration_s)
     source = open_source(data)
-    resampler = soxr.ResampleStream(source.sample_rate, TARGET_HZ, 1, dtype="float32")
+    resampler = soxr.ResampleStream(source.sample_rate, SAMPLE_RATE, 1, dtype="float32")
     meter, n, finite = ClipMeter(), 0, True
     for block in source.blocks():
         n += len(block)
@@ -106,10 +105,10 @@ def transcode(data: bytes, max_duration_s: float, emit: Callable[[FloatArray], N
         clean = _sane(block)
         meter.add(clean)
         mono = clean @ mix.weights
-        emit(mono if source.sample_rate == TARGET_HZ else resampler.resample_chunk(mono))
+        emit(mono if source.sample_rate == SAMPLE_RATE else resampler.resample_chunk(mono))
     if n == 0:
         raise UnreadableAudio("no_audio", "the file holds no sound: it has a header and no samples that can be decoded")
-    if source.sample_rate != TARGET_HZ:
+    if source.sample_rate != SAMPLE_RATE:
         emit(resampler.resample_chunk(np.zeros(0, np.float32), last=True))
     return AudioFacts(
         container=source.container,
@@ -142,12 +141,17 @@ def serve(connection: Connection) -> None:
 
 def _lock_down() -> None:
     """A crafted file shall meet a small allowance of memory, no file to write and no core dump."""
+    if sys.platform == "linux":
+        _limit_memory()
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _limit_memory() -> None:
     with open("/proc/self/statm", encoding="ascii") as statm:
         in_use = int(statm.read().split()[0]) * resource.getpagesize()
     ceiling = in_use + _HEADROOM_BYTES
     resource.setrlimit(resource.RLIMIT_AS, (ceiling, ceiling))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def _check_duration(decoded_s: float, max_duration_s: float) -> None:

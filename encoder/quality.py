@@ -22,18 +22,16 @@ _SAME_VOICE_COSINE = 0.73
 
 @dataclass(frozen=True, slots=True)
 class ClipQuality:
-    """What was measured in the voiced part of a clip."""
+    """What was measured in the part of a clip's speech that is used."""
 
-    voiced_s: float
     level_dbfs: float
     snr_db: float | None
     bandwidth_hz: float
 
 
 def measure_quality(voiced: FloatArray, pauses: FloatArray, sample_rate: int) -> ClipQuality:
-    """Length, level, noise and bandwidth of the speech. Shapes: voiced float32 (v,), pauses float32 (p,)."""
+    """Level, noise and bandwidth of the speech. Shapes: voiced float32 (v,), pauses float32 (p,)."""
     return ClipQuality(
-        voiced_s=len(voiced) / sample_rate,
         level_dbfs=level_dbfs(voiced),
         snr_db=snr_db(voiced, pauses),
         bandwidth_hz=bandwidth_hz(voiced, sample_rate),
@@ -73,7 +71,7 @@ def bandwidth_hz(voiced: FloatArray, sample_rate: int) -> float:
 def _frame_power(samples: FloatArray) -> NDArray[np.float64]:
     n_frames = len(samples) // _FRAME_SAMPLES
     frames = samples[: n_frames * _FRAME_SAMPLES].reshape(n_frames, _FRAME_SAMPLES)
-    return np.asarray(np.mean(np.square(frames, dtype=np.float64), axis=1))
+    return np.einsum("ij,ij->i", frames, frames).astype(np.float64) / _FRAME_SAMPLES
 
 
 def find_outliers(vectors: FloatArray) -> list[int]:

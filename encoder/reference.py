@@ -31,6 +31,7 @@ class _Heard:
 
     sha256: str
     facts: AudioFacts
+    voiced_s: float
     quality: ClipQuality
     used: FloatArray
 
@@ -68,15 +69,15 @@ def _hear(index: int, data: bytes, encoder: SpeakerEncoder, decoder: Decoder, li
             clip=index,
             level_dbfs=round(level, 1),
         )
-    quality = measure_quality(voiced, pauses, SAMPLE_RATE)
     used = voiced[: round(limits.used_s * SAMPLE_RATE)]
-    return _Heard(hashlib.sha256(data).hexdigest(), decoded.facts, quality, used)
+    quality = measure_quality(used, pauses, SAMPLE_RATE)
+    return _Heard(hashlib.sha256(data).hexdigest(), decoded.facts, len(voiced) / SAMPLE_RATE, quality, used)
 
 
 def _refuse_too_little(heard: Sequence[_Heard], limits: AudioLimits) -> None:
-    voiced_s = sum(clip.quality.voiced_s for clip in heard)
+    voiced_s = sum(clip.voiced_s for clip in heard)
     if voiced_s < limits.min_voiced_s:
-        least = min(range(len(heard)), key=lambda index: heard[index].quality.voiced_s)
+        least = min(range(len(heard)), key=lambda index: heard[index].voiced_s)
         raise UnusableSpeech(
             "too_little_speech",
             f"only {voiced_s:.2f} s of speech were found, at least {limits.min_voiced_s:g} s are needed: "
@@ -118,7 +119,7 @@ def _clip_report(index: int, clip: _Heard, cosine_to_mean: float) -> ClipReport:
         source_sample_rate=clip.facts.source_sample_rate,
         channels=clip.facts.channels,
         duration_s=clip.facts.duration_s,
-        voiced_s=clip.quality.voiced_s,
+        voiced_s=clip.voiced_s,
         level_dbfs=clip.quality.level_dbfs,
         clipped_share=clip.facts.clipped_share,
         snr_db=clip.quality.snr_db,
