@@ -23,7 +23,7 @@ MAX_LIMIT = 1000
 
 _SPEAKER_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-_DROPPED = frozenset({"Cc", "Cs", "Cn", "Zl", "Zp"})
+_DROPPED = frozenset({"Cc", "Cs", "Zl", "Zp"})
 _INVISIBLE = frozenset({"Cf", "Zs", "Mn"})
 _BIDIRECTIONAL = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
@@ -53,8 +53,9 @@ def clean_name(name: str) -> str:
 
 
 def name_key(name: str) -> str:
-    """The name folded so that names which differ only in case or normal form are equal."""
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFD", clean_text(name)).casefold())
+    """The name folded: those that differ only in case, normal form or invisible characters are equal."""
+    visible = "".join(character for character in clean_text(name) if unicodedata.category(character) != "Cf")
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFD", visible).casefold())
 
 
 def as_speaker_id(text: str) -> str | None:

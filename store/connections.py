@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
@@ -39,7 +39,7 @@ def parse_url(database_url: str) -> URL:
         raise _bad_url("it cannot be read") from error
     if url.drivername in ("postgresql", "postgres", "postgresql+psycopg"):
         return url.set(drivername="postgresql+psycopg")
-    if url.get_backend_name() != "sqlite":
+    if url.drivername not in ("sqlite", "sqlite+pysqlite"):
         raise _bad_url(f"{url.drivername} is not supported")
     if url.database in (None, "", ":memory:"):
         raise _bad_url("SQLite needs a file, because each process opens it")
@@ -56,10 +56,20 @@ def use_write_ahead_log(engine: Engine) -> None:
     """Readers beside a writer; the mode is kept in the file."""
     if engine.dialect.name == "sqlite":
         with engine.connect() as connection:
-            # The mode cannot be changed inside the transaction that SQLAlchemy has just begun.
-            raw: Any = connection.connection.driver_connection
-            raw.rollback()
-            raw.execute("PRAGMA journal_mode=WAL")
+            _driver(connection).execute("PRAGMA journal_mode=WAL")
+
+
+def empty_write_ahead_log(engine: Engine) -> None:
+    """Moves the log into the database and truncates it; gives up at once while others read."""
+    if engine.dialect.name == "sqlite":
+        with engine.connect() as connection:
+            raw = _driver(connection)
+            (waits_ms,) = raw.execute("PRAGMA busy_timeout").fetchone()
+            try:
+                raw.execute("PRAGMA busy_timeout=100")
+                raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            finally:
+                raw.execute(f"PRAGMA busy_timeout={waits_ms}")
 
 
 @contextmanager
@@ -72,6 +82,13 @@ def translated_faults() -> Iterator[None]:
         if meaning is None:
             raise
         raise meaning from error
+
+
+def _driver(connection: Connection) -> sqlite3.Connection:
+    """The driver's connection outside any transaction, for what cannot be done inside one."""
+    raw: Any = connection.connection.driver_connection
+    raw.rollback()
+    return cast(sqlite3.Connection, raw)
 
 
 def _connect_sqlite(url: URL, busy_timeout_s: float) -> Engine:

@@ -1,12 +1,12 @@
 """Which speakers go. Pure: no clock, no database; `store.service` applies the choice in one transaction."""
 
 import math
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from store.errors import BadArgument
-from store.types import PrunePolicy
+from store.types import PrunePolicy, PruneReport
 
 # Beyond this `timedelta` overflows and nothing could be that old anyway.
 MAX_DAYS = 1e6
@@ -58,6 +58,16 @@ def choose(
     loose.sort(key=lambda each: (each.used_at, each.speaker_id), reverse=True)
     reasons = ((each, _reason(each, rank, policy, now)) for rank, each in enumerate(loose))
     return tuple(Victim(each, reason) for each, reason in reasons if reason is not None)
+
+
+def report(dry_run: bool, candidates: Sequence[Candidate], victims: Sequence[Victim]) -> PruneReport:
+    """What was removed, or would be."""
+    return PruneReport(
+        dry_run=dry_run,
+        victims=tuple((victim.candidate.speaker_id, victim.candidate.name, victim.reason) for victim in victims),
+        kept=len(candidates) - len(victims),
+        freed_bytes=sum(victim.candidate.n_bytes for victim in victims),
+    )
 
 
 def _reason(candidate: Candidate, rank: int, policy: PrunePolicy, now: datetime) -> str | None:

@@ -9,11 +9,12 @@ from types import TracebackType
 from typing import Self
 
 from store import checks
-from store.connections import use_write_ahead_log
-from store.errors import StoreError, StoreUnavailable
+from store.connections import translated_faults, use_write_ahead_log
+from store.erasures import ErasureList, erase_again
+from store.errors import StoreError
 from store.following import IndexFollower
 from store.index import SpeakerIndex, check_library
-from store.pruning import Candidate, Victim, check_policy, choose
+from store.pruning import check_policy, choose, report
 from store.schema import check_schema
 from store.snapshot import SnapshotFile
 from store.speakers import SpeakerRepository
@@ -31,6 +32,7 @@ from store.types import (
 )
 from store.unit_of_work import Database
 from store.vectors import VectorPool
+from store.voices import VoiceRow
 
 _log = logging.getLogger(__name__)
 
@@ -41,29 +43,27 @@ _SEARCH_ROUNDS = 3
 class Store:
     """Speakers in SQL, with an index and a pool that follow it. Safe to use from many threads."""
 
-    def __init__(self, database: Database, index: SpeakerIndex, follower: IndexFollower, pool: VectorPool) -> None:
-        self._database = database
-        self._index = index
-        self._follower = follower
-        self._pool = pool
+    def __init__(self, config: StoreConfig) -> None:
+        """Opens nothing: `open` does."""
+        self._database = Database(config)
+        self._index = SpeakerIndex()
+        self._follower = IndexFollower(self._database, self._index, SnapshotFile(config.state_dir))
+        self._pool = VectorPool(config.pool_bytes)
+        self._erasures = ErasureList(config.state_dir)
 
     @classmethod
     def open(cls, config: StoreConfig) -> Self:
         """A store on a migrated database. Raises: SchemaMismatch, StoreUnavailable."""
         check_library()
         check_schema(config)
-        database, index = Database(config), SpeakerIndex()
-        store = cls(
-            database,
-            index,
-            IndexFollower(database, index, SnapshotFile(config.state_dir)),
-            VectorPool(config.pool_bytes),
-        )
+        store = cls(config)
         try:
-            use_write_ahead_log(database.engine)
+            with translated_faults():
+                use_write_ahead_log(store._database.engine)
+            erase_again(store._database, store._erasures)
             store._follower.open()
         except BaseException:
-            database.close()
+            store._database.close()
             raise
         return store
 
@@ -161,11 +161,12 @@ class Store:
         """
         checks.check_limit(k, "k")
         checked = checks.check_vector(vector)
+        excluded = None if exclude is None else checks.as_speaker_id(exclude)
         for _ in range(_SEARCH_ROUNDS):
-            matches, all_live = self._search(checked, encoder_id, k + (exclude is not None))
+            matches, all_live = self._search(checked, encoder_id, k + (excluded is not None))
             if all_live:
                 break
-        return tuple(match for match in matches if match.speaker_id != exclude)[:k]
+        return tuple(match for match in matches if match.speaker_id != excluded)[:k]
 
     def similar_to(self, speaker_id: str, k: int) -> tuple[Match, ...]:
         """At most k other speakers, nearest to this one first.
@@ -181,10 +182,9 @@ class Store:
 
         Shapes: vector float32 (d,), read-only. Raises: SpeakerNotFound, StoreUnavailable.
         """
-        canonical = checks.as_speaker_id(speaker_id) or speaker_id
-        encoder_id, revision = self._database.read(lambda speakers: speakers.voice_key(canonical))
-        with self._pool.hold((canonical, revision), lambda: self._load(canonical, revision)) as vector:
-            yield vector, encoder_id, revision
+        voice = self._database.read(lambda speakers: self._current_voice(speakers, speaker_id))
+        with self._pool.hold((voice.speaker_id, voice.revision), voice.vector) as vector:
+            yield vector, voice.encoder_id, voice.revision
 
     def d_vector(self, speaker_id: str) -> tuple[FloatArray, str, int]:
         """The speaker's (vector, encoder_id, revision), from the pool if SQL says that it is still current.
@@ -218,14 +218,14 @@ class Store:
         when = now or datetime.now(UTC)
         if dry_run:
             candidates = self._database.read(lambda speakers: tuple(speakers.candidates()))
-            return _report(True, candidates, choose(candidates, policy, when, self._pool.held()))
+            return report(True, candidates, choose(candidates, policy, when, self._pool.held()))
         with self._database.write() as unit:
             candidates = tuple(unit.speakers.candidates())
             victims = choose(candidates, policy, when, self._pool.held())
             ids = [victim.candidate.speaker_id for victim in victims]
             unit.speakers.remove(ids, unit.revision, actor, "prune")
         self._forget(ids)
-        return _report(False, candidates, victims)
+        return report(False, candidates, victims)
 
     def stats(self) -> StoreStats:
         """Counts and sizes now. Raises: StoreUnavailable."""
@@ -249,11 +249,11 @@ class Store:
         matches = tuple(Match(hit.speaker_id, there[hit.speaker_id][0], hit.cosine) for hit in live)
         return matches, len(matches) == len(hits)
 
-    def _load(self, speaker_id: str, revision: int) -> FloatArray:
-        voice = self._database.read(lambda speakers: speakers.voice(speaker_id))
-        if voice.revision != revision:
-            raise StoreUnavailable("store_unavailable", "the speaker's voice has just changed: try again")
-        return voice.vector
+    def _current_voice(self, speakers: SpeakerRepository, speaker_id: str) -> VoiceRow:
+        """The voice at its revision in SQL; its vector from the pool if it is there."""
+        canonical, encoder_id, revision = speakers.voice_key(speaker_id)
+        pooled = self._pool.get((canonical, revision))
+        return speakers.voice(canonical) if pooled is None else VoiceRow(canonical, revision, encoder_id, pooled)
 
     def _follow_commit(self) -> None:
         """The change is on disk and must be reported so; an index that cannot follow now does so before a search."""
@@ -265,7 +265,12 @@ class Store:
     def _forget(self, speaker_ids: Sequence[str]) -> None:
         for speaker_id in speaker_ids:
             self._pool.drop(speaker_id)
+        self._erasures.add(speaker_ids)
         self._follow_commit()
+        try:
+            self._database.empty_log()
+        except StoreError as error:
+            _log.warning("the database's log could not be emptied of removed voices now: %s", error)
 
     def _stats(self, speakers: SpeakerRepository) -> StoreStats:
         n_speakers, n_clips = speakers.counts()
@@ -285,12 +290,3 @@ class Store:
             pool_hits=pool.hits,
             pool_misses=pool.misses,
         )
-
-
-def _report(dry_run: bool, candidates: Sequence[Candidate], victims: Sequence[Victim]) -> PruneReport:
-    return PruneReport(
-        dry_run=dry_run,
-        victims=tuple((victim.candidate.speaker_id, victim.candidate.name, victim.reason) for victim in victims),
-        kept=len(candidates) - len(victims),
-        freed_bytes=sum(victim.candidate.n_bytes for victim in victims),
-    )

@@ -10,7 +10,7 @@ from sqlalchemy import Engine, update
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
-from store.connections import WRITING, connect, translated_faults
+from store.connections import WRITING, connect, empty_write_ahead_log, translated_faults
 from store.errors import StoreUnavailable
 from store.speakers import SpeakerRepository
 from store.tables import StateRow
@@ -32,7 +32,11 @@ class Database:
 
     def __init__(self, config: StoreConfig) -> None:
         self.engine: Engine = connect(config)
-        self._writing = self.engine.execution_options(**{WRITING: True})
+        self._reading, self._writing = self.engine, self.engine.execution_options(**{WRITING: True})
+        if self.engine.dialect.name == "postgresql":
+            # A reader sees one state throughout, as SQLite gives it; a writer sees what it waited for.
+            self._reading = self.engine.execution_options(isolation_level="REPEATABLE READ")
+            self._writing = self._writing.execution_options(isolation_level="READ COMMITTED")
         self._timeout_s = config.busy_timeout_s
         # SQLite has one writer, and its waiters poll: threads of one process queue here instead.
         self._turn = threading.Lock() if self.engine.dialect.name == "sqlite" else None
@@ -65,12 +69,17 @@ class Database:
         with self._transaction() as session:
             yield SpeakerRepository(session)
 
+    def empty_log(self) -> None:
+        """Moves SQLite's log into the database, so that what was removed is nowhere on disk; not while others read."""
+        with translated_faults():
+            empty_write_ahead_log(self.engine)
+
     def close(self) -> None:
         """Closes every connection."""
         self.engine.dispose()
 
     def _read_once(self, work: Callable[[SpeakerRepository], T]) -> T:
-        with Session(self.engine) as session, session.begin():
+        with Session(self._reading) as session, session.begin():
             return work(SpeakerRepository(session))
 
     @contextmanager

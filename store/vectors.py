@@ -2,7 +2,7 @@
 
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -35,12 +35,25 @@ class VectorPool:
         self._hits = 0
         self._misses = 0
 
+    def get(self, key: VoiceKey) -> FloatArray | None:
+        """The vector if it is here."""
+        with self._lock:
+            found = self._vectors.get(key)
+            if found is None:
+                self._misses += 1
+            else:
+                self._hits += 1
+                self._vectors.move_to_end(key)
+            return found
+
     @contextmanager
-    def hold(self, key: VoiceKey, load: Callable[[], FloatArray]) -> Iterator[FloatArray]:
-        """The vector, loaded if it is not here; it stays in the pool until the block is left."""
-        found = self._take(key)
+    def hold(self, key: VoiceKey, vector: FloatArray) -> Iterator[FloatArray]:
+        """The vector, in the pool until the block is left and, if there is room, longer."""
+        with self._lock:
+            self._holders[key] += 1
+            kept = self._keep(key, vector)
         try:
-            yield self._insert(key, load()) if found is None else found
+            yield kept
         finally:
             self._release(key)
 
@@ -60,26 +73,14 @@ class VectorPool:
         with self._lock:
             return PoolUsage(len(self._vectors), self._n_bytes, self._hits, self._misses)
 
-    def _take(self, key: VoiceKey) -> FloatArray | None:
-        with self._lock:
-            self._holders[key] += 1
-            found = self._vectors.get(key)
-            if found is None:
-                self._misses += 1
-            else:
-                self._hits += 1
-                self._vectors.move_to_end(key)
-            return found
-
-    def _insert(self, key: VoiceKey, vector: FloatArray) -> FloatArray:
-        # Everyone gets the same array, so nobody may write to it.
-        vector.setflags(write=False)
-        with self._lock:
-            if key not in self._vectors:
-                self._vectors[key] = vector
-                self._n_bytes += vector.nbytes
-                self._evict()
-        return vector
+    def _keep(self, key: VoiceKey, vector: FloatArray) -> FloatArray:
+        if key not in self._vectors:
+            # Everyone gets the same array, so nobody may write to it.
+            vector.setflags(write=False)
+            self._vectors[key] = vector
+            self._n_bytes += vector.nbytes
+            self._evict()
+        return self._vectors[key]
 
     def _release(self, key: VoiceKey) -> None:
         with self._lock:

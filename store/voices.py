@@ -47,13 +47,13 @@ class VoiceQueries:
         row = self._session.execute(select(StateRow.store_id, StateRow.revision)).one()
         return Position(row.store_id, row.revision)
 
-    def voice_key(self, speaker_id: str) -> tuple[str, int]:
-        """The speaker's encoder and revision. Raises: SpeakerNotFound."""
-        statement = select(SpeakerRow.encoder_id, SpeakerRow.revision)
+    def voice_key(self, speaker_id: str) -> tuple[str, str, int]:
+        """The speaker's id, encoder and revision. Raises: SpeakerNotFound."""
+        statement = select(SpeakerRow.id, SpeakerRow.encoder_id, SpeakerRow.revision)
         row = self._session.execute(statement.where(SpeakerRow.id == required_id(speaker_id))).one_or_none()
         if row is None:
             raise not_found()
-        return row.encoder_id, row.revision
+        return row.id, row.encoder_id, row.revision
 
     def voice(self, speaker_id: str) -> VoiceRow:
         """The speaker's vector and what it belongs to. Raises: SpeakerNotFound."""
@@ -78,11 +78,11 @@ class VoiceQueries:
     def removed_since(self, revision: int) -> dict[str, int]:
         """The speakers that went after the revision, and when."""
         statement = select(TombstoneRow.speaker_id, TombstoneRow.revision).where(TombstoneRow.revision > revision)
-        return dict(self._session.execute(statement).tuples().all())
+        return {row.speaker_id: row.revision for row in self._session.execute(statement)}
 
     def revisions(self) -> dict[str, int]:
         """Every speaker's revision."""
-        return dict(self._session.execute(select(SpeakerRow.id, SpeakerRow.revision)).tuples().all())
+        return {row.id: row.revision for row in self._session.execute(select(SpeakerRow.id, SpeakerRow.revision))}
 
     def existing(self, speaker_ids: Iterable[str]) -> dict[str, tuple[str, int]]:
         """Name and revision of those of the speakers that exist."""

@@ -1,0 +1,58 @@
+"""The list of speakers that were removed, kept beside the database so that a restored backup cannot bring one back."""
+
+import logging
+from collections.abc import Iterable
+from pathlib import Path
+
+from store.checks import as_speaker_id
+from store.unit_of_work import Database
+
+_log = logging.getLogger(__name__)
+
+
+class ErasureList:
+    """Ids of removed speakers, one a line, only ever added to."""
+
+    def __init__(self, state_dir: Path) -> None:
+        self._path = state_dir / "erased.ids"
+
+    def read(self) -> set[str]:
+        """Every id on the list. Raises: OSError."""
+        try:
+            lines = self._path.read_text(encoding="ascii", errors="replace").splitlines()
+        except FileNotFoundError:
+            return set()
+        # A line that was cut by a full disk is no id, and its tombstone adds it again.
+        return {line for line in lines if as_speaker_id(line) == line}
+
+    def add(self, speaker_ids: Iterable[str]) -> None:
+        """Notes the ids; a failure is logged, because the tombstones in SQL add them at the next start."""
+        # The leading newline ends a line that was cut.
+        lines = "".join(f"\n{speaker_id}" for speaker_id in sorted(speaker_ids))
+        if not lines:
+            return
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with self._path.open("a", encoding="ascii") as file:
+                file.write(lines + "\n")
+        except OSError as error:
+            _log.warning("the list of erased speakers could not be extended: %s", error)
+
+
+def erase_again(database: Database, erasures: ErasureList) -> int:
+    """Removes listed speakers that a restored backup brought back, and lists what SQL knows to be gone; how many came.
+
+    Raises: StorageFull, StoreUnavailable.
+    """
+    try:
+        listed = erasures.read()
+    except OSError as error:
+        _log.warning("the list of erased speakers cannot be read: %s", error)
+        return 0
+    erasures.add(set(database.read(lambda speakers: speakers.removed_since(0))) - listed)
+    returned = sorted(database.read(lambda speakers: speakers.existing(listed)))
+    if returned:
+        _log.warning("%d erased speakers had come back, from a backup perhaps, and are erased again", len(returned))
+        with database.write() as unit:
+            unit.speakers.remove(returned, unit.revision, "start", "erase_again")
+    return len(returned)

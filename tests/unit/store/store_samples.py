@@ -1,0 +1,27 @@
+"""Clips and speakers to store, each determined by a number."""
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from store.types import ClipRecord, FloatArray, NewSpeaker
+
+ENCODER = "ge2e-test"
+
+
+def unit_vector(number: int, width: int = 32) -> FloatArray:
+    vector = np.random.default_rng(number).standard_normal(width)
+    return (vector / np.linalg.norm(vector)).astype(np.float32)
+
+
+def sha256(number: int) -> str:
+    return hashlib.sha256(str(number).encode()).hexdigest()
+
+
+def clip(number: int, width: int = 32) -> ClipRecord:
+    return ClipRecord(sha256(number), unit_vector(number, width), 5.5, 4.25, 3, 21.5)
+
+
+def new_speaker(name: str, numbers: Sequence[int], **fields: object) -> NewSpeaker:
+    return NewSpeaker(name=name, encoder_id=ENCODER, clips=tuple(map(clip, numbers)), **fields)  # type: ignore[arg-type]
