@@ -199,3 +199,7 @@ def _print(document: dict[str, Any], as_json: bool, show: Any) -> None:
         typer.echo(json.dumps(document, indent=2))
     else:
         show(Console(), document)
+
+
+if __name__ == "__main__":
+    main()

@@ -70,17 +70,21 @@ class Host:
         try:
             services = await anyio.to_thread.run_sync(self._open)
         except ROOTS as error:
-            self._code, self._reason = error.code, error.message
-            logger.error("not ready (%s): %s", error.code, error.message)
+            self._refuse(error.code, error.message)
             return False
         except Exception:
-            self._code, self._reason = "internal_error", "opening failed; the log says why"
-            logger.exception("not ready")
+            self._refuse("internal_error", "opening failed; the log says why")
+            logger.exception("opening failed")
             return False
         self.start_s = time.monotonic() - started
         self._services = services
         logger.info("ready after %.1f s", self.start_s)
         return True
+
+    def _refuse(self, code: str, reason: str) -> None:
+        if (code, reason) != (self._code, self._reason):
+            logger.error("not ready (%s): %s", code, reason)
+        self._code, self._reason = code, reason
 
     def _open(self) -> Services:
         context = open_services(self.settings)

@@ -176,7 +176,7 @@ def _plain_value(value: object) -> object:
 
 def _field_of(place: Sequence[str | int]) -> str:
     # The first part says body, query or path; a third names a member of a union, which nobody sent.
-    return str(place[1]) if len(place) > 1 else "body"
+    return str(place[1]) if len(place) > 1 and isinstance(place[1], str) else "body"
 
 
 def _without_value(item: Mapping[str, Any]) -> str:

@@ -15,6 +15,7 @@ from api.errors import SettingsError
 from api.settings import Settings
 
 logger = logging.getLogger("voicekin")
+_OURS = ("voicekin", "encoder", "cloning", "store", "uvicorn")
 
 
 class _Server(uvicorn.Server):
@@ -35,9 +36,10 @@ class _Server(uvicorn.Server):
 def serve(settings: Settings) -> None:
     """Serves until a signal. Raises: SettingsError where the address cannot be used, or not without keys."""
     check_binding(settings, settings.host)
-    logging.basicConfig(
-        level=settings.log_level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s"
-    )
+    words = "%(asctime)s %(levelname)s %(name)s %(message)s"
+    logging.basicConfig(level="WARNING", stream=sys.stderr, format=words)
+    for name in _OURS:
+        logging.getLogger(name).setLevel(settings.log_level.upper())
     with contextlib.closing(_bind(settings)) as bound:
         host, port = bound.getsockname()[:2]
         if not settings.keys():

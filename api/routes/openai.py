@@ -13,17 +13,20 @@ from api.routes.speech import AUDIO_REPLY
 from api.schemas import OpenAISpeechIn
 from api.services import Services
 from api.speech import SpeechOrder
+from store.errors import SpeakerNotFound
+from store.types import Speaker
 
 router = APIRouter(prefix="/v1", tags=["openai"], dependencies=[CLIENT])
 # Names that clients have built in; each means the voice model that is loaded.
 _ALIASES = ("tts-1", "tts-1-hd", "gpt-4o-mini-tts")
 _PAGE = 500
+_HINTED_VOICES = 5
 
 
 @router.post("/audio/speech", response_class=Response, responses={200: AUDIO_REPLY})
 async def speak(body: OpenAISpeechIn, context: ContextDep, services: ServicesDep) -> Response:
     """Speak a text, in OpenAI's shape; `voice` is a speaker's id or name. The audio is streamed."""
-    speaker = await context.queries.run(partial(services.store.find, body.voice_key))
+    speaker = await context.queries.run(partial(_find, services, body.voice_key))
     speed = 1.0 if body.speed is None else body.speed
     order = SpeechOrder(speaker_id=speaker.id, text=body.input, speed=speed)
     audio_format = find_format(body.response_format or "mp3")
@@ -51,6 +54,15 @@ async def model(model: str, services: ServicesDep) -> dict[str, Any]:
             "model_unknown", f"model {model[:80]!r} is unknown; GET /v1/models lists them", field="model"
         )
     return _model(model)
+
+
+def _find(services: Services, voice: str) -> Speaker:
+    try:
+        return services.store.find(voice)
+    except SpeakerNotFound as error:
+        known = ", ".join(speaker.name for speaker in services.store.list(None, _HINTED_VOICES).speakers)
+        hint = f"some that there are: {known}" if known else "none is enrolled yet, POST /v1/speakers"
+        raise SpeakerNotFound(error.code, f"no speaker has this id or name; {hint}", field="voice") from None
 
 
 def _all_voices(services: Services) -> list[dict[str, str]]:

@@ -1,0 +1,46 @@
+VENV ?= .venv
+PIP_ARGS ?=
+BIN := $(VENV)/bin
+SUPPORTED := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))
+PYTHON ?= $(shell for python in python3 python3.12 python3.11 python3.13; do \
+	$$python -c '$(SUPPORTED)' 2>/dev/null && echo $$python && break; done)
+
+.PHONY: help demo test lint format clean
+
+help:
+	@echo "make demo    install, start a server, enrol the bundled clip, write demo.wav"
+	@echo "make test    install what the tests need and run them"
+	@echo "make lint    style, types and import rules"
+	@echo "make format  rewrite the sources in the house's style"
+	@echo "make clean   remove the state and the demo's output (not the environment)"
+
+demo: $(VENV)/.installed
+	$(BIN)/python -m api.demo
+
+test: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.installed-dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf state demo.wav
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "Python 3.11, 3.12 or 3.13 is needed; name it: make PYTHON=/path/to/python3"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install $(PIP_ARGS) -e .
+	touch $@
+
+$(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install $(PIP_ARGS) -e '.[dev,postgres]'
+	touch $@ $(VENV)/.installed

@@ -1,0 +1,80 @@
+"""Real server processes: how tests start, wait for and stop them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+DATA = Path(__file__).parents[1] / "data"
+ADMIN_KEY = "an-admin-key-of-the-tests"
+MAX_UPLOAD_BYTES = 3 * 2**20
+
+
+@dataclass
+class RunningServer:
+    """A server process and where it listens."""
+
+    url: str
+    process: subprocess.Popen[str]
+    environment: dict[str, str]
+    log: Path
+
+    def wait_ready(self, within_s: float = 60) -> None:
+        until = time.monotonic() + within_s
+        while True:
+            response = httpx.get(f"{self.url}/health/ready")
+            if response.is_success:
+                return
+            assert time.monotonic() < until, f"{response.text}\n{self.log.read_text()}"
+            time.sleep(0.05)
+
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
+        if self.process.poll() is None:
+            self.process.send_signal(how)
+        return self.process.wait(timeout=30)
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "api.cli", *arguments]
+
+
+def environment_of(state_dir: Path, voice_dir: Path, **settings: str) -> dict[str, str]:
+    """The process's environment without any setting of the person who runs the tests, and these settings."""
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("VOICEKIN_")}
+    ours = {"STATE_DIR": str(state_dir), "VOICE_DIR": str(voice_dir), "THREADS": "1", **settings}
+    return plain | {f"VOICEKIN_{name}": value for name, value in ours.items()}
+
+
+def start(environment: dict[str, str], log: Path, *arguments: str) -> RunningServer:
+    with log.open("w") as sink:
+        process = subprocess.Popen(
+            command("serve", "--port", "0", *arguments),
+            stdout=subprocess.PIPE,
+            stderr=sink,
+            text=True,
+            env=environment,
+        )
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    assert "http://" in line, log.read_text()
+    return RunningServer(line.split()[-1], process, environment, log)
+
+
+def migrate(environment: dict[str, str]) -> None:
+    arguments = command("doctor", "--migrate", "--json")
+    done = subprocess.run(arguments, env=environment, capture_output=True, text=True, check=False)
+    findings = json.loads(done.stdout)["findings"]
+    assert all(item["ok"] for item in findings), findings
+    assert done.returncode == 0, done.stderr
+
+
+def enrol(client: httpx.Client, name: str, clip: str = "woman.flac") -> str:
+    response = client.post("/v1/speakers", data={"name": name}, files={"clips": (clip, (DATA / clip).read_bytes())})
+    assert response.status_code == 201, response.text
+    return str(response.json()["speaker_id"])
