@@ -22,20 +22,17 @@ def connect(config: StoreConfig) -> Engine:
     url = parse_url(config.database_url)
     if url.get_backend_name() == "sqlite":
         return _connect_sqlite(url, config.busy_timeout_s)
-    return create_engine(
-        url,
-        pool_pre_ping=True,
-        pool_timeout=config.busy_timeout_s,
-        # A pooler in transaction mode hands each transaction another server connection: nothing may stay prepared.
-        connect_args={"prepare_threshold": None, "connect_timeout": max(2, round(config.busy_timeout_s))},
-    )
+    try:
+        return _connect_postgresql(url, config.busy_timeout_s)
+    except ImportError as error:
+        raise _bad_url("PostgreSQL needs the driver that voicekin[postgres] installs") from error
 
 
 def parse_url(database_url: str) -> URL:
     """The URL with its driver. Raises: StoreUnavailable."""
     try:
         url = make_url(database_url)
-    except ArgumentError as error:
+    except (ArgumentError, ValueError) as error:
         raise _bad_url("it cannot be read") from error
     if url.drivername in ("postgresql", "postgres", "postgresql+psycopg"):
         return url.set(drivername="postgresql+psycopg")
@@ -127,6 +124,16 @@ def _meaning(error: SQLAlchemyError) -> StoreError | None:
     if error.connection_invalidated or type(error).__name__ in ("OperationalError", "DatabaseError"):
         return StoreUnavailable("store_unavailable", f"the database does not answer: {_first_line(error.orig)}")
     return None
+
+
+def _connect_postgresql(url: URL, busy_timeout_s: float) -> Engine:
+    return create_engine(
+        url,
+        pool_pre_ping=True,
+        pool_timeout=busy_timeout_s,
+        # A pooler in transaction mode hands each transaction another server connection: nothing may stay prepared.
+        connect_args={"prepare_threshold": None, "connect_timeout": max(2, round(busy_timeout_s))},
+    )
 
 
 def _is_full(original: BaseException | None) -> bool:
