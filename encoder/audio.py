@@ -1,6 +1,7 @@
 """Uploaded bytes to mono 16 kHz audio: decoded by content, in processes of their own that may be killed."""
 
 import json
+import math
 import queue
 import socket
 import subprocess
@@ -18,7 +19,8 @@ from encoder.errors import AudioTooLong, EncoderError, UnreadableAudio
 from encoder.types import DEFAULT_LIMITS, AudioFacts, AudioLimits, FloatArray, Waveform
 
 SAMPLE_RATE = 16_000
-TARGET_DBFS = -30.0
+QUIETEST_DBFS, LOUDEST_DBFS = -30.0, -24.0
+RUMBLE_HZ = (60.0, 80.0)
 FLOOR_DBFS = -120.0
 
 # What the decoding process sends, told apart by the first byte.
@@ -176,10 +178,27 @@ def level_dbfs(samples: FloatArray) -> float:
     return max(FLOOR_DBFS, 10.0 * float(np.log10(power))) if power > 0.0 else FLOOR_DBFS
 
 
-def normalise_level(samples: FloatArray) -> FloatArray:
-    """Quiet speech raised to -30 dBFS; louder speech as it is. Shapes: float32 (n,) -> float32 (n,)."""
-    gain_db = TARGET_DBFS - level_dbfs(samples)
-    return samples * np.float32(10.0 ** (gain_db / 20.0)) if gain_db > 0.0 else samples
+def normalise_level(samples: FloatArray, loudest_dbfs: float = math.inf) -> FloatArray:
+    """Speech raised to -30 dBFS where it is quieter, as Resemblyzer does, and lowered where it is louder than asked.
+
+    Shapes: float32 (n,) -> float32 (n,).
+    """
+    level = level_dbfs(samples)
+    gain_db = min(max(level, QUIETEST_DBFS), loudest_dbfs) - level
+    return samples * np.float32(10.0 ** (gain_db / 20.0)) if gain_db else samples
+
+
+def condition_speech(samples: FloatArray) -> FloatArray:
+    """Speech as the speaker encoder knows it from training: free of mains hum, its level from -30 to -24 dBFS.
+
+    The encoder hears power on a linear scale: without this, ten times the gain costs a voice 0.3 of its cosine to
+    itself, and a hum of -43 dBFS 0.07. Shapes: float32 (n,) at 16 kHz -> float32 (n,).
+    """
+    spectrum = np.fft.rfft(samples)
+    frequency = np.fft.rfftfreq(len(samples), 1.0 / SAMPLE_RATE)
+    spectrum *= np.interp(frequency, RUMBLE_HZ, (0.0, 1.0))
+    clean = np.fft.irfft(spectrum, len(samples)).astype(np.float32)
+    return normalise_level(clean, LOUDEST_DBFS)
 
 
 def _centre(samples: FloatArray) -> None:

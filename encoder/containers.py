@@ -17,7 +17,7 @@ BLOCK_FRAMES = 65_536
 MAX_CHANNELS = 32
 MIN_RATE_HZ, MAX_RATE_HZ = 4_000, 768_000
 
-_LOSSLESS = {"WAV", "WAVEX", "RF64", "W64", "AIFF", "AU", "CAF", "FLAC"}
+_PLAIN = {"WAV", "WAVEX", "RF64", "W64", "AIFF", "AU", "CAF"}
 # FFmpeg has demuxers that open further files or addresses (playlists): only plain containers may be tried.
 _DEMUXERS = "wav,w64,flac,mp3,ogg,matroska,webm,mov,mp4,aac,aiff,au,caf,amr,asf,mpegts,flv,avi"
 _MAGIC = (b"RIFF", b"RIFX", b"RF64", b"fLaC", b"OggS", b"ID3", b"FORM", b"caff", b".snd", b"#!AMR", b"\x1aE\xdf\xa3")
@@ -36,7 +36,7 @@ class Source(Protocol):
 
 
 class SoundfileSource:
-    """PCM of any depth, floats, A-law and the like, and FLAC, by libsndfile."""
+    """PCM of any depth, floats, A-law and the like, by libsndfile; there is no damage that it could notice."""
 
     def __init__(self, file: soundfile.SoundFile) -> None:
         self._file = file
@@ -46,15 +46,8 @@ class SoundfileSource:
         self.damaged = False
 
     def blocks(self) -> Iterator[FloatArray]:
-        n_read = 0
-        try:
-            while len(block := self._file.read(BLOCK_FRAMES, dtype="float32", always_2d=True)):
-                n_read += len(block)
-                yield block
-        except soundfile.LibsndfileError:
-            self.damaged = True
-        if self.container == "flac" and n_read < self._file.frames:
-            self.damaged = True
+        while len(block := self._file.read(BLOCK_FRAMES, dtype="float32", always_2d=True)):
+            yield block
 
 
 class AvSource:
@@ -133,7 +126,7 @@ def _try_soundfile(data: bytes) -> Source | None:
     except (soundfile.LibsndfileError, ValueError):
         return None
     # A length of 0 in the header is what streaming writers leave behind: FFmpeg then reads to the end.
-    return SoundfileSource(file) if file.format in _LOSSLESS and file.frames else None
+    return SoundfileSource(file) if file.format in _PLAIN and file.frames else None
 
 
 def _open_av(data: bytes) -> Source:

@@ -61,7 +61,7 @@ def bandwidth_hz(voiced: FloatArray, sample_rate: int) -> float:
     n_frames = len(voiced) // _FRAME_SAMPLES
     if not n_frames:
         return 0.0
-    frames = voiced[: n_frames * _FRAME_SAMPLES].reshape(-1, _FRAME_SAMPLES) * np.hanning(_FRAME_SAMPLES)
+    frames = voiced[: n_frames * _FRAME_SAMPLES].reshape(-1, _FRAME_SAMPLES) * np.blackman(_FRAME_SAMPLES)
     power = np.square(np.abs(np.fft.rfft(frames, axis=1))).mean(axis=0)
     smooth = np.convolve(power, np.full(5, 0.2), mode="same")
     heard = np.flatnonzero(smooth > smooth.max() * 10.0 ** (-_BANDWIDTH_DB / 10.0))
@@ -71,7 +71,7 @@ def bandwidth_hz(voiced: FloatArray, sample_rate: int) -> float:
 def _frame_power(samples: FloatArray) -> NDArray[np.float64]:
     n_frames = len(samples) // _FRAME_SAMPLES
     frames = samples[: n_frames * _FRAME_SAMPLES].reshape(n_frames, _FRAME_SAMPLES)
-    return np.einsum("ij,ij->i", frames, frames).astype(np.float64) / _FRAME_SAMPLES
+    return np.asarray(np.einsum("ij,ij->i", frames, frames) / _FRAME_SAMPLES, np.float64)
 
 
 def find_outliers(vectors: FloatArray) -> list[int]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from encoder.audio import SAMPLE_RATE, Decoder, level_dbfs
+from encoder.audio import SAMPLE_RATE, Decoder, condition_speech, level_dbfs
 from encoder.engine import EmbeddedClip, SpeakerEncoder
 from encoder.errors import EncoderError, UnusableSpeech
 from encoder.notices import clip_notices, reference_notices
@@ -48,7 +48,7 @@ def embed_clips(
         raise ValueError("embed_clips needs at least one clip")
     heard = [_hear(index, data, encoder, decoder, limits) for index, data in enumerate(clips)]
     _refuse_too_little(heard, limits)
-    embedded = encoder.analyse([Waveform(clip.used, SAMPLE_RATE) for clip in heard])
+    embedded = encoder.analyse([Waveform(condition_speech(clip.used), SAMPLE_RATE) for clip in heard])
     mean = _mean([clip.embedding for clip in embedded])
     return Reference(mean, tuple(clip.embedding for clip in embedded), _report(heard, embedded, mean, limits))
 

@@ -2,6 +2,7 @@
 
 import io
 import struct
+import tempfile
 from fractions import Fraction
 from pathlib import Path
 
@@ -37,9 +38,9 @@ def with_sizes(data: bytes, size: int) -> bytes:
 def encoded(samples: np.ndarray, rate: int, container: str, codec: str, **options: str) -> bytes:
     """Compressed audio by FFmpeg. Shapes: samples float32 (n,) or (n, channels)."""
     planes = np.ascontiguousarray(np.atleast_2d(samples.T), np.float32)
-    out = io.BytesIO()
-    with av.open(out, "w", format=container, options=options) as target:
+    with tempfile.NamedTemporaryFile() as out, av.open(out.name, "w", format=container, options=options) as target:
         stream = target.add_stream(codec, rate=rate, layout=LAYOUTS[len(planes)])
+        stream.bit_rate = 64_000 * len(planes)
         fitting = av.AudioResampler(
             stream.codec_context.format or "fltp", LAYOUTS[len(planes)], rate, stream.codec_context.frame_size or 1024
         )
@@ -47,7 +48,8 @@ def encoded(samples: np.ndarray, rate: int, container: str, codec: str, **option
         frame.sample_rate, frame.pts, frame.time_base = rate, 0, Fraction(1, rate)
         for piece in [*fitting.resample(frame), *fitting.resample(None), None]:
             target.mux(stream.encode(piece))
-    return out.getvalue()
+        target.close()
+        return Path(out.name).read_bytes()
 
 
 def repeated_opus(seconds: float) -> bytes:
