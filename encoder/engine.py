@@ -46,6 +46,11 @@ class Handover:
         return self.vectors
 
 
+def encoder_id_of(weights_sha256: str) -> str:
+    """The id of vectors that come from these weights and from this version of the preprocessing."""
+    return f"ge2e-{weights_sha256[:12]}-{PREPROCESSING_VERSION}"
+
+
 class SpeakerEncoder:
     """Resemblyzer's GE2E encoder; many threads may call it.
 
@@ -62,6 +67,8 @@ class SpeakerEncoder:
         self._lock = threading.Lock()
         # torch's stubs leave the stream's constructor untyped.
         self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
+        if self._stream is not None:
+            self._stream.wait_stream(torch.cuda.current_stream(device))  # the weights arrive on that one
 
     @classmethod
     def load(cls, device: str = "cpu") -> "SpeakerEncoder":
@@ -70,7 +77,7 @@ class SpeakerEncoder:
         Raises: FileNotFoundError where the weights are missing.
         """
         network, sha256 = load_pretrained()
-        return cls(network, SpeechDetector.load(), f"ge2e-{sha256[:12]}-{PREPROCESSING_VERSION}", torch.device(device))
+        return cls(network, SpeechDetector.load(), encoder_id_of(sha256), torch.device(device))
 
     def embed(self, waveforms: Sequence[Waveform]) -> list[Embedding]:
         """One embedding per waveform, of any sample rate; the whole of each is heard.
@@ -91,7 +98,7 @@ class SpeakerEncoder:
         if done is not None:
             done.synchronize()
         parts = np.split(host.numpy(), np.cumsum(counts)[:-1])
-        return [self._summarise(clip, part) for clip, part in zip(clips, parts, strict=True)]
+        return [self._summarise(index, clip, part) for index, (clip, part) in enumerate(zip(clips, parts, strict=True))]
 
     def embed_async(self, waveforms: Sequence[Waveform]) -> Handover:
         """The embeddings left on the device, for work on another stream; see `Handover.join`.
@@ -118,11 +125,11 @@ class SpeakerEncoder:
         mel = self._network.mels(padded.to(self.device)[None])[0]
         return torch.stack([mel[start : start + PARTIAL_FRAMES] for start in span.starts_frames])
 
-    def _summarise(self, clip: FloatArray, partials: FloatArray) -> EmbeddedClip:
+    def _summarise(self, index: int, clip: FloatArray, partials: FloatArray) -> EmbeddedClip:
         mean = partials.mean(axis=0)
         norm = float(np.linalg.norm(mean))
         if not np.isfinite(norm) or norm == 0.0:
-            raise UnusableSpeech("no_speech", "the speaker encoder hears nothing in this audio")
+            raise UnusableSpeech("no_speech", f"the speaker encoder hears no voice in waveform {index}", clip=index)
         vector = (mean / norm).astype(np.float32)
         coherence = float((partials @ vector).mean())
         speech_s = len(clip) / SAMPLE_RATE

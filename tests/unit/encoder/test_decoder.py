@@ -11,10 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from encoder_media import repeated_opus, silent_flac, wav
+from encoder_media import at_rate, encoded, repeated_opus, silent_flac, wav
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from encoder.audio import Decoder
-from encoder.errors import AudioTooLong, UnreadableAudio
+from encoder.errors import AudioTooLong, EncoderError, UnreadableAudio
 from encoder.types import AudioLimits
 
 
@@ -168,3 +170,35 @@ def test_nothing_is_written_to_disk(lone, tmp_path):
     limits = Path(f"/proc/{pid}/limits").read_text()
     (line,) = [line for line in limits.splitlines() if line.startswith("Max file size")]
     assert line.split()[3:5] == ["0", "0"]
+
+
+@pytest.fixture(scope="module")
+def containers(woman):
+    short = woman[:16_000]
+    return {
+        "wav": wav(short),
+        "flac": wav(short, container="FLAC"),
+        "webm": encoded(at_rate(short, 48_000), 48_000, "webm", "libopus"),
+        "m4a": encoded(at_rate(short, 44_100), 44_100, "ipod", "aac"),
+        "mp3": encoded(at_rate(short, 44_100), 44_100, "mp3", "libmp3lame"),
+    }
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    kind=st.sampled_from(["wav", "flac", "webm", "m4a", "mp3"]),
+    hits=st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255)), min_size=1, max_size=20),
+    keep=st.floats(0.1, 1),
+)
+def test_damaged_bytes_are_heard_or_refused_in_words(decoder, containers, kind, hits, keep):
+    data = bytearray(containers[kind])
+    for where, value in hits:
+        # Half of the hits fall into the header, where they hurt most.
+        data[int(where * 2 % 1 * (400 if where < 0.5 else len(data)))] = value
+    try:
+        decoded = decoder.decode(bytes(data[: int(keep * len(data))]), AudioLimits(max_duration_s=60))
+    except EncoderError as error:
+        assert error.code in {"no_audio", "bad_container", "unsupported_format", "decoded_too_long"}
+    else:
+        assert np.isfinite(decoded.waveform.samples).all()
+        assert np.abs(decoded.waveform.samples).max(initial=0) <= 1

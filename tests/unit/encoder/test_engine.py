@@ -3,8 +3,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+import torch
 from encoder_media import at_rate
 
+from encoder.engine import SpeakerEncoder
 from encoder.errors import UnusableSpeech
 from encoder.types import Waveform
 
@@ -61,6 +63,24 @@ def test_handover_on_the_cpu_is_ready_and_equal(encoder, man, woman):
     assert handover.event is None
     expected = np.stack([embedding.vector for embedding in encoder.embed(waveforms)])
     np.testing.assert_allclose(handover.vectors.numpy(), expected, atol=1e-6)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device: only there is a side stream")
+def test_handover_on_cuda_meets_the_cpu_on_another_stream(encoder, man, woman):
+    waveforms = [Waveform(man, 16_000), Waveform(woman, 16_000)]
+    on_device = SpeakerEncoder.load("cuda")
+    expected = np.stack([embedding.vector for embedding in encoder.embed(waveforms)])
+    other = torch.cuda.Stream()
+    handover = on_device.embed_async(waveforms)
+    vectors = handover.join(other)
+    with torch.cuda.stream(other):
+        doubled = (vectors * 2).cpu()
+    assert handover.event is not None
+    # cuDNN multiplies in TF32 unless it is told otherwise.
+    np.testing.assert_allclose(doubled.numpy() / 2, expected, atol=5e-3)
+    found = np.stack([embedding.vector for embedding in on_device.embed(waveforms)])
+    np.testing.assert_allclose(found, expected, atol=5e-3)
 
 
 def test_threads_get_their_own_results(encoder, man, woman):

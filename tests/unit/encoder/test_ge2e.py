@@ -1,3 +1,5 @@
+import os
+import pickle
 import subprocess
 import sys
 
@@ -55,6 +57,20 @@ def test_a_loss_on_the_embedding_reaches_the_samples(network, man):
     assert torch.isfinite(audio.grad).all()
     assert audio.grad.abs().max() > 0
     assert all(parameter.grad is None for parameter in network.parameters())
+
+
+def test_weights_that_would_run_code_are_refused(tmp_path, monkeypatch):
+    canary = tmp_path / "canary"
+
+    class Payload:
+        def __reduce__(self):
+            return os.mkdir, (str(canary),)
+
+    torch.save({"model_state": Payload()}, tmp_path / "pretrained.pt")
+    monkeypatch.setattr("encoder.networks.ge2e.pretrained_path", lambda: tmp_path / "pretrained.pt")
+    with pytest.raises(pickle.UnpicklingError):
+        load_pretrained()
+    assert not canary.exists()
 
 
 def test_silence_gives_no_nan(network):
