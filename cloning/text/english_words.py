@@ -60,14 +60,6 @@ SPECIAL = {
     "Gen Z": "Jen Z",
     "w/": "with",
 }
-CARDINAL_BEFORE_ROMAN = frozenset(
-    _words(
-        "chapter part act scene section volume vol book phase article war mark type level stage class grade "
-        "bowl apollo gemini fantasy episode round rocky table figure fig appendix title division tier "
-        "schedule group model version category unit year number no step area zone lesson exercise note season "
-        "world option plan annex"
-    )
-)
 # The library takes these for abbreviations (no. = number, Sun. = Sunday) even where they end a sentence.
 ABBREVIATIONS_THAT_ARE_WORDS = ("no", "Sun", "Sat", "fig", "Mar")
 GREEK = {
@@ -85,7 +77,7 @@ TITLES = frozenset(
 ABBREVIATIONS = frozenset(
     _words(
         "st mt ft ave blvd rd ln hwy jr sr inc ltd co corp bros dept univ assn govt etc al est ed eds a.m p.m ph.d "
-        "jan feb mar apr jun jul aug sept oct nov dec mon tue tues wed thu thurs fri no nos vol fig ch pp"
+        "jan feb mar apr jun jul aug sept oct nov dec mon tue tues wed thu thurs fri vol ch pp"
     )
 )
 BEFORE_A_NUMBER = frozenset(

@@ -88,18 +88,14 @@ class TextFrontEnd:
 
     def _within_limit(self, text: str, markup: bool, lexicon: Lexicon) -> MarkedText:
         """The folded text with its marks, no longer than may be read. Lengths are in code points."""
-        limit = self._max_chars
-        if len(text) > limit:
-            message = f"text has {len(text)} characters; the limit is {limit}. Send it in parts"
-            raise TextRefused("text_too_long", message, field="text", limit=limit, length=len(text))
+        _check_length(text, self._max_chars, "text")
         marked = parse(text) if markup else unmarked(text)
-        marked = lexicon.apply(replace(marked, text=fold(marked.text)))
-        if len(marked.text) > limit * _MOST_GROWTH:
-            message = (
-                f"lexicon: it makes the text {len(marked.text)} characters long; the limit is {limit * _MOST_GROWTH}"
-            )
-            raise TextRefused("bad_lexicon", message, field="lexicon", limit=limit * _MOST_GROWTH)
-        return marked
+        folded = replace(marked, text=fold(marked.text))
+        # One character can fold to eighteen, and a lexicon can put a hundred for one.
+        _check_length(folded.text, self._max_chars * _MOST_GROWTH, "text")
+        replaced = lexicon.apply(folded)
+        _check_length(replaced.text, self._max_chars * _MOST_GROWTH, "lexicon")
+        return replaced
 
     def _in_alphabet(self, word: Word) -> Word:
         """The word without the symbols that this voice was not taught."""
@@ -130,6 +126,14 @@ class TextFrontEnd:
         return LanguageUnsupported(
             "language_unsupported", message, field="text", characters=characters, languages=list(self._ids)
         )
+
+
+def _check_length(text: str, limit: int, field: str) -> None:
+    if len(text) > limit:
+        code = {"text": "text_too_long", "lexicon": "bad_lexicon"}[field]
+        written_out = "" if field == "text" else " with its lexicon"
+        message = f"text{written_out} has {len(text)} characters; the limit is {limit}. Send it in parts"
+        raise TextRefused(code, message, field=field, limit=limit, length=len(text))
 
 
 def _closed(breaths: list[list[Word]]) -> list[list[Word]]:

@@ -14,6 +14,7 @@ _IPA_SILENT = frozenset("ː.ˑ‿͜\u0329\u0325 ")
 
 def symbols_of_ipa(ipa: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The alphabet's symbols for an IPA string, and the letters of it that have none."""
+    ipa = "".join(letter for letter in ipa if letter not in _IPA_SILENT)
     symbols: list[str] = []
     unknown: list[str] = []
     stress, at = "", 0
@@ -27,7 +28,7 @@ def symbols_of_ipa(ipa: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
             stress = "" if is_vowel else stress
         elif ipa[at - 1] in STRESSES:
             stress = ipa[at - 1]
-        elif ipa[at - 1] not in _IPA_SILENT:
+        else:
             unknown.append(ipa[at - 1])
     return tuple(symbols), tuple(unknown)
 

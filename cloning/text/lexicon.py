@@ -46,7 +46,7 @@ class Lexicon:
 def _key(word: str) -> str:
     key = fold(purge(word)).strip().lower()
     if not any(char.isalnum() for char in key):
-        _refuse(f"lexicon: {word!r} is not a word; it needs a letter or a digit", f"lexicon.{word}")
+        _refuse(f"lexicon: {word!r} is not a word; it needs a letter or a digit", _field(word))
     return _within_limit(key, word)
 
 
@@ -55,20 +55,24 @@ def _entry(word: str, said: str) -> _Entry:
     if not (len(text) > 1 and text[0] == text[-1] == "/"):
         respelling = fold(text).strip()
         if not any(char.isalnum() for char in respelling):
-            _refuse(f"lexicon: {word!r} has nothing to say; give a respelling or /IPA/", f"lexicon.{word}")
+            _refuse(f"lexicon: {word!r} has nothing to say; give a respelling or /IPA/", _field(word))
         return respelling
     symbols, unknown = symbols_of_ipa(text.strip("/"))
     if unknown or not symbols:
         letters = " ".join(unknown) or "it is empty"
         message = f"lexicon: {word!r} is said with letters that are not IPA of this language: {letters}"
-        _refuse(message, f"lexicon.{word}", unknown=list(unknown))
+        _refuse(message, _field(word), unknown=list(unknown))
     return Said(word, symbols)
+
+
+def _field(word: str) -> str:
+    return f"lexicon.{purge(word)[:MAX_CHARS]}"
 
 
 def _within_limit(text: str, word: str) -> str:
     if len(text) > MAX_CHARS:
         message = f"lexicon: an entry has {len(text)} characters; the limit is {MAX_CHARS}"
-        _refuse(message, f"lexicon.{word[:MAX_CHARS]}", limit=MAX_CHARS, length=len(text))
+        _refuse(message, _field(word), limit=MAX_CHARS, length=len(text))
     return text
 
 

@@ -10,21 +10,22 @@ from datetime import date
 
 from cloning.text.english_words import (
     ABBREVIATIONS_THAT_ARE_WORDS,
-    CARDINAL_BEFORE_ROMAN,
     CURRENCY_OF_SIGN,
     GREEK,
     MONTHS,
     SPECIAL,
     UNITS,
 )
+from cloning.text.roman import read_roman
 
 _Replacement = str | Callable[[re.Match[str]], str]
-_LONGEST_RUN = 60
+_LONGEST_ADDRESS = 80
+_LONGEST_RUN = 40
 
 
 def normalise(sentence: str) -> str:
     """The sentence with addresses, codes, units and numbers in a form that is read rightly."""
-    text = _quiet_shouting(sentence)
+    text = read_roman(_quiet_shouting(sentence))
     for pattern, replacement in _RULES:
         text = pattern.sub(replacement, text)
     return re.sub(" +", " ", text).strip()
@@ -137,27 +138,8 @@ def _scientific(match: re.Match[str]) -> str:
     return f"{match[1]} times 10 to the power of {match[2].lstrip('+')}"
 
 
-def _roman(match: re.Match[str]) -> str:
-    """'Thutmose II' is the second, 'Table II' is two."""
-    value = _value_of_roman(match["roman"])
-    if match["word"].lower() in CARDINAL_BEFORE_ROMAN:
-        return f"{match['word']} {value}"
-    return f"{match['word']} the {value}{_ordinal_ending(value)}"
-
-
-def _value_of_roman(numeral: str) -> int:
-    values = [{"I": 1, "V": 5, "X": 10}[letter] for letter in numeral]
-    return sum(
-        -value if any(later > value for later in values[at + 1 : at + 2]) else value for at, value in enumerate(values)
-    )
-
-
-def _ordinal_ending(value: int) -> str:
-    return "th" if value % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(value % 10, "th")
-
-
-def _pieces(match: re.Match[str]) -> str:
-    return " ".join(match[0][at : at + _LONGEST_RUN] for at in range(0, len(match[0]), _LONGEST_RUN))
+def _pieces_of(size: int) -> _Replacement:
+    return lambda match: " ".join(match[0][at : at + size] for at in range(0, len(match[0]), size))
 
 
 def _rules(*rules: tuple[str, _Replacement]) -> list[tuple[re.Pattern[str], _Replacement]]:
@@ -165,7 +147,6 @@ def _rules(*rules: tuple[str, _Replacement]) -> list[tuple[re.Pattern[str], _Rep
 
 
 _NUMBER = r"\d+(?:,\d{3})*(?:\.\d+)?"
-_ROMAN = "X{0,3}(?:IX|IV|V?I{1,3})|X{1,3}V|XX{1,2}"
 _SCALES = {"k": "thousand", "M": "million", "B": "billion"}
 _TOP_LEVEL = "com|org|net|edu|gov|io|co|uk|de|fr|info|biz|us|ca|au|tv|me|ly|ai|dev|app|eu|nl|ch|jp|in|test|example"
 _HOST = r"(?:[A-Za-z0-9-]+\.)+[A-Za-z]{2,}"
@@ -180,7 +161,7 @@ _ADDRESSES = _rules(
     (r"\b(?:https?|ftp)://(?:[^\s/@]*@)?(?P<host>[\w.-]*\w)(?::\d+)?(?:[/?#][^\s]*[\w/=&])?", _host),
     (r"\b(?P<host>www\.[\w.-]*\w)(?::\d+)?(?:[/?#][^\s]*[\w/=&])?", _host),
     # Past this point no run is long, so no pattern below can be made to search for long.
-    (rf"\S{{{_LONGEST_RUN},}}", _pieces),
+    (rf"\S{{{_LONGEST_ADDRESS},}}", _pieces_of(_LONGEST_ADDRESS)),
     (rf"\b(?P<name>[\w.+-]+)@(?P<host>{_HOST})\b", _email),
     (rf"\b(?P<host>(?:[a-z0-9-]+\.)+(?:{_TOP_LEVEL}))\b(?:/[^\s]*[\w/])?(?!\.\w)", _host),
     (r"(?<![\w/\\])(?:[A-Za-z]:\\|\\\\|~?/(?=[\w.-]+/))[\w.\\/~-]*[\w\\/]", _last_of_path),
@@ -208,7 +189,8 @@ _NUMBERS = _rules(
     (rf"({_SIGN})({_NUMBER})\s?[-–]\s?({_NUMBER})(?!\w|\.\d)", _money_range),
     (rf"(?<![\w.])({_NUMBER})\s?({_SIGN})(?!\s?\d)", _sign_after),
     (r"(?<![\w.:/])00:00(?::00)?(?![\d:])", "midnight"),
-    (r"(?<=\d)\s?([ap])\.?m\.?\s?[-–]\s?(?=\d)", r" \1m to "),
+    (r"(?<=\d)\s?([ap])\.?m\b\.?\s?[-–]\s?(?=\d)", lambda match: f" {match[1].upper()}.M. to "),
+    (r"(?<=\d)\s?([ap])m\b(\.?)", lambda match: f" {match[1].upper()}.M."),
     (r"(?<![\d:])(\d\d?:\d\d)\s?[-–]\s?(?=\d\d?:\d\d)", r"\1 to "),
     (rf"(?<![\w.-])({_NUMBER})\s?[-–]\s?({_NUMBER})(?=\s?(?:%|°|{_UNIT_NAMES}))", r"\1 to \2"),
     (r"(?<![\w.-])(\d+\.\d+)\s?[-–]\s?(\d+(?:\.\d+)?)(?![\w.-])", r"\1 to \2"),
@@ -229,10 +211,6 @@ _WORDS = _rules(
         lambda match: SPECIAL[match[0]],
     ),
     (rf"\b({'|'.join(ABBREVIATIONS_THAT_ARE_WORDS)})\.(?!\s?\d)", r"\1 ."),
-    (
-        r"\b(?P<word>[A-Z][a-z]+) (?P<roman>X{0,3}(?:IX|IV|V?I{1,3})|X{1,3}V|XX{1,2}|VI{1,3})\b(?<! I)(?![.'’]\w)",
-        _roman,
-    ),
     (rf"(?<![^\W\d_])[{''.join(GREEK)}](?![^\W\d_])", lambda match: f" {GREEK[match[0]]} "),
     (r"(?<=\w) ?→ ?(?=\w)", " to "),
     (r"→", " "),
@@ -248,5 +226,6 @@ _WORDS = _rules(
     (r"(?<!\d) -{1,3} |(?<=\w)-{2,3}(?=\w)", " — "),
     (r"(?<!\w)(?:[/\\~^]|[-=+]{2,})(?!\w)", " "),
     (r"(?<!\w)@(?=\w)", "at "),
+    (rf"\S{{{_LONGEST_RUN},}}", _pieces_of(_LONGEST_RUN)),
 )
 _RULES = [*_MARKS, *_ADDRESSES, *_NUMBERS, *_WORDS]

@@ -60,13 +60,15 @@ class EnglishPhonemes:
 
     def __init__(self) -> None:
         from hibari.g2p import G2P
-        from hibari.g2p.normalize import normalize
+        from hibari.g2p.normalize import ROMAN_CARDINAL, ROMAN_ORDINAL, normalize
         from hibari.g2p.token import Tok
 
         self._g2p = G2P()
         # The net for unknown words is made on first use: here, before two threads can race to it.
         self._longest_unknown = int(self._g2p.oov.maxlen)
-        self._expand = normalize
+        self._normalize = normalize
+        triggers = "|".join(re.escape(word) for word in (*ROMAN_CARDINAL, *ROMAN_ORDINAL))
+        self._before_numeral = re.compile(rf"\b(?:{triggers})(?= [IVXLC])")
         self._token = Tok
 
     def phonemes(self, text: str) -> list[str]:
@@ -81,6 +83,16 @@ class EnglishPhonemes:
         for token in self._g2p.phonemize_tokens(self._tokens(readable, said)):
             gathered.add(token)
         return gathered.close()
+
+    def _expand(self, text: str) -> str:
+        """The library's own readings of numbers, dates and money.
+
+        It takes any capital of a numeral for one ('King Charles' for 'King the zeroth Charles'), so it is not shown
+        such a pair at once; numerals are read before.
+        """
+        seams = [match.end() for match in self._before_numeral.finditer(text)]
+        parts = [text[start:stop] for start, stop in zip([0, *seams], [*seams, len(text)], strict=True)]
+        return " ".join(self._normalize(part) for part in parts)
 
     def _tokens(self, text: str, said: Sequence[Said]) -> "list[Tok]":
         tokens: list[Tok] = []
