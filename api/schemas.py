@@ -242,6 +242,21 @@ class Problem(BaseModel):
     request_id: str
 
 
+class OpenAIErrorBody(BaseModel):
+    """What went wrong, in OpenAI's words; `code` is the same as in our own problem documents."""
+
+    message: str
+    type: str = Field(examples=["invalid_request_error"])
+    param: str | None
+    code: str
+
+
+class OpenAIError(BaseModel):
+    """An error, as OpenAI's clients read it."""
+
+    error: OpenAIErrorBody
+
+
 def _speaker_fields(speaker: Speaker) -> dict[str, Any]:
     return {
         "speaker_id": speaker.id,

@@ -15,6 +15,7 @@ from api.errors import SettingsError
 from api.settings import Settings
 
 logger = logging.getLogger("voicekin")
+_BACKLOG = 2048
 _OURS = ("voicekin", "encoder", "cloning", "store", "uvicorn")
 
 
@@ -59,6 +60,8 @@ def _bind(settings: Settings) -> socket.socket:
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         bound.bind((settings.host, settings.port))
+        # From here on a connection waits instead of being refused, also while the application starts.
+        bound.listen(_BACKLOG)
     except OSError as error:
         bound.close()
         raise SettingsError(

@@ -8,14 +8,14 @@ from fastapi import APIRouter
 
 from api.context import ADMIN, ContextDep, ServicesDep
 from api.enrolment import prune_policy
-from api.routes.documented import errors
+from api.routes.documented import ANY, errors
 from api.schemas import PruneIn, PruneOut
 
 router = APIRouter(prefix="/v1/admin", tags=["admin"], dependencies=[ADMIN])
-_ERRORS = errors("key_missing", "key_wrong", "admin_disabled", "starting", "store_unavailable", "missing_field")
+_ERRORS = errors("admin_disabled", ANY)
 
 
-@router.post("/prune", responses=_ERRORS)
+@router.post("/prune", responses=errors("admin_disabled", "missing_field", "bad_policy", ANY))
 async def prune(body: PruneIn, context: ContextDep, services: ServicesDep) -> PruneOut:
     """Remove speakers by age, by last use or by count; a dry run says who would go."""
     policy = prune_policy(body.unused_for_days, body.older_than_days, body.keep_newest_used)

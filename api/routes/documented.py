@@ -2,29 +2,57 @@
 
 from typing import Any
 
+from api import problems
 from api.catalogue import CODES
-from api.problems import MEDIA_TYPE, STATUS_OF_CODE, kind_of
-from api.schemas import Problem
+from api.schemas import OpenAIError, Problem
+
+ANY = "key_missing key_wrong starting draining too_busy store_unavailable"
+UPLOAD = (
+    "missing_field bad_field bad_multipart too_many_clips too_large empty no_audio bad_container unsupported_format "
+    "decode_timeout too_many_bytes decoded_too_long no_speech too_little_speech bad_clip bad_vector storage_full"
+)
+SPEECH = (
+    "speaker_not_found nothing_to_say text_too_long bad_markup bad_lexicon bad_field too_large language_unsupported "
+    "format_unknown verify_needs_whole wrong_encoder synthesis_failed engine_failed queue_full deadline_missed "
+    "cancelled closed"
+)
+READY = (
+    "starting draining store_unavailable schema_missing schema_older schema_newer bundle_missing bundle_corrupt "
+    "bundle_version bundle_mismatch engine_unavailable"
+)
+
+Replies = dict[int | str, dict[str, Any]]
 
 
-def errors(*codes: str) -> dict[int | str, dict[str, Any]]:
-    """Replies by status, with an example for each code."""
-    replies: dict[int | str, dict[str, Any]] = {}
-    for code in codes:
-        kind = kind_of(CODES[code])
-        assert kind is not None, code
-        status = STATUS_OF_CODE.get(code, kind.status)
-        reply = replies.setdefault(
-            status, {"description": kind.title, "model": Problem, "content": {MEDIA_TYPE: {"examples": {}}}}
-        )
-        reply["content"][MEDIA_TYPE]["examples"][code] = {
-            "value": {
-                "type": f"urn:voicekin:problem:{code}",
-                "title": kind.title,
-                "status": status,
-                "detail": "what is wrong, the limit, and what to do",
-                "code": code,
-                "request_id": "0d3b7f3c",
-            }
-        }
+def errors(*codes: str) -> Replies:
+    """Replies by status, with an example for each of the codes, which are given in lists of words."""
+    replies: Replies = {}
+    for code in " ".join(codes).split():
+        problem = _example(code)
+        value = problems.document(problem, "0d3b7f3c")
+        _add(replies, problem.status, problem, Problem, problems.MEDIA_TYPE, value)
     return replies
+
+
+def openai_errors(*codes: str) -> Replies:
+    """The same in the envelope of OpenAI's routes."""
+    replies: Replies = {}
+    for code in " ".join(codes).split():
+        problem = _example(code)
+        value = problems.openai_document(problem)
+        _add(replies, problems.openai_status(problem), problem, OpenAIError, "application/json", value)
+    return replies
+
+
+def _example(code: str) -> problems.Problem:
+    kind = problems.kind_of(CODES[code]) or problems.Kind(500, "Internal error")
+    status = problems.STATUS_OF_CODE.get(code, kind.status)
+    return problems.Problem(status, kind.title, code, "what is wrong, the limit, and what to do", {})
+
+
+def _add(
+    replies: Replies, status: int, problem: problems.Problem, model: type, media_type: str, value: dict[str, object]
+) -> None:
+    empty = {"description": problem.title, "model": model, "content": {media_type: {"examples": {}}}}
+    reply = replies.setdefault(status, empty)
+    reply["content"][media_type]["examples"][problem.code] = {"value": value}

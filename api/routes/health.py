@@ -4,7 +4,7 @@ from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from api.context import ContextDep
-from api.routes.documented import errors
+from api.routes.documented import READY, errors
 from api.schemas import LiveOut, ReadyOut
 
 router = APIRouter(tags=["health"])
@@ -16,7 +16,7 @@ async def live() -> LiveOut:
     return LiveOut()
 
 
-@router.get("/health/ready", responses=errors("starting", "draining", "schema_missing", "bundle_missing"))
+@router.get("/health/ready", responses=errors(READY))
 async def ready(context: ContextDep) -> ReadyOut:
     """A real sentence has been spoken since the start, the database answers, and new work is welcome."""
     services = context.host.check_ready()

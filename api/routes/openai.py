@@ -9,6 +9,7 @@ from api.audio_out import find_format
 from api.context import CLIENT, ContextDep, ServicesDep
 from api.errors import ModelUnknown
 from api.replies import streamed
+from api.routes.documented import ANY, SPEECH, openai_errors
 from api.routes.speech import AUDIO_REPLY
 from api.schemas import OpenAISpeechIn
 from api.services import Services
@@ -23,7 +24,7 @@ _PAGE = 500
 _HINTED_VOICES = 5
 
 
-@router.post("/audio/speech", response_class=Response, responses={200: AUDIO_REPLY})
+@router.post("/audio/speech", response_class=Response, responses={200: AUDIO_REPLY, **openai_errors(SPEECH, ANY)})
 async def speak(body: OpenAISpeechIn, context: ContextDep, services: ServicesDep) -> Response:
     """Speak a text, in OpenAI's shape; `voice` is a speaker's id or name. The audio is streamed."""
     speaker = await context.queries.run(partial(_find, services, body.voice_key))
@@ -33,20 +34,20 @@ async def speak(body: OpenAISpeechIn, context: ContextDep, services: ServicesDep
     return await streamed(context, services, order, audio_format, as_events=body.stream_format == "sse")
 
 
-@router.get("/audio/voices")
+@router.get("/audio/voices", responses=openai_errors(ANY))
 async def voices(context: ContextDep, services: ServicesDep) -> dict[str, Any]:
     """List the speakers that can be given as `voice`."""
     found = await context.queries.run(partial(_all_voices, services))
     return {"object": "list", "voices": found, "data": found}
 
 
-@router.get("/models")
+@router.get("/models", responses=openai_errors(ANY))
 async def models(services: ServicesDep) -> dict[str, Any]:
     """List the names under which the loaded voice model can be asked for."""
     return {"object": "list", "data": [_model(name) for name in _model_names(services)]}
 
 
-@router.get("/models/{model}")
+@router.get("/models/{model}", responses=openai_errors("model_unknown", ANY))
 async def model(model: str, services: ServicesDep) -> dict[str, Any]:
     """Read one of these names."""
     if model not in _model_names(services):

@@ -8,25 +8,10 @@ from fastapi import APIRouter, Query, Request, Response
 from api.context import CLIENT, ContextDep, ServicesDep
 from api.errors import RequestRefused
 from api.multipart import Upload, read_labels, read_upload
-from api.routes.documented import errors
+from api.routes.documented import ANY, UPLOAD, errors
 from api.schemas import EnrolledOut, MatchesOut, SpeakerChange, SpeakerDetailOut, SpeakerOut, SpeakerPage
 
 router = APIRouter(prefix="/v1/speakers", tags=["speakers"], dependencies=[CLIENT])
-_ACCESS = ("key_missing", "key_wrong", "starting", "store_unavailable", "schema_missing")
-_UPLOAD = (
-    *(
-        "missing_field",
-        "bad_field",
-        "bad_multipart",
-        "too_many_clips",
-        "too_large",
-        "empty",
-        "no_audio",
-        "bad_container",
-    ),
-    *("unsupported_format", "decode_timeout", "too_many_bytes", "decoded_too_long", "no_speech", "too_little_speech"),
-    *("storage_full", "too_busy"),
-)
 _CLIPS = {"type": "array", "items": {"type": "string", "format": "binary"}, "minItems": 1}
 K = Annotated[int, Query(ge=1, le=100, description="How many.")]
 
@@ -39,7 +24,7 @@ def _form(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
 @router.post(
     "",
     status_code=201,
-    responses=errors("name_taken", "bad_labels", *_UPLOAD, *_ACCESS),
+    responses=errors("name_taken", "bad_name", "bad_labels", UPLOAD, ANY),
     openapi_extra=_form(
         {
             "name": {"type": "string", "examples": ["Ada"]},
@@ -69,7 +54,7 @@ async def enrol(request: Request, response: Response, context: ContextDep, servi
 
 @router.post(
     "/{speaker_id}/clips",
-    responses=errors("speaker_not_found", "wrong_encoder", *_UPLOAD, *_ACCESS),
+    responses=errors("speaker_not_found", "wrong_encoder", UPLOAD, ANY),
     openapi_extra=_form({"clips": _CLIPS}, ["clips"]),
 )
 async def add_clips(speaker_id: str, request: Request, context: ContextDep, services: ServicesDep) -> EnrolledOut:
@@ -82,7 +67,7 @@ async def add_clips(speaker_id: str, request: Request, context: ContextDep, serv
 
 @router.post(
     "/search",
-    responses=errors(*_UPLOAD, *_ACCESS),
+    responses=errors(UPLOAD, ANY),
     openapi_extra=_form({"clip": {"type": "string", "format": "binary"}}, ["clip"]),
 )
 async def search(request: Request, context: ContextDep, services: ServicesDep, k: K = 5) -> MatchesOut:
@@ -93,7 +78,7 @@ async def search(request: Request, context: ContextDep, services: ServicesDep, k
     return MatchesOut.of(matches)
 
 
-@router.get("", responses=errors(*_ACCESS))
+@router.get("", responses=errors("bad_cursor", "bad_limit", ANY))
 async def list_speakers(
     context: ContextDep,
     services: ServicesDep,
@@ -104,27 +89,27 @@ async def list_speakers(
     return SpeakerPage.of(await context.queries.run(partial(services.store.list, cursor, limit)))
 
 
-@router.get("/{speaker_id}", responses=errors("speaker_not_found", *_ACCESS))
+@router.get("/{speaker_id}", responses=errors("speaker_not_found", ANY))
 async def read(speaker_id: str, context: ContextDep, services: ServicesDep) -> SpeakerDetailOut:
     """Read a speaker, with the report of its enrolment."""
     return SpeakerDetailOut.of(await context.queries.run(partial(services.store.get, speaker_id)))
 
 
-@router.patch("/{speaker_id}", responses=errors("speaker_not_found", "name_taken", "bad_field", *_ACCESS))
+@router.patch("/{speaker_id}", responses=errors("speaker_not_found name_taken bad_name bad_labels bad_field", ANY))
 async def change(speaker_id: str, body: SpeakerChange, context: ContextDep, services: ServicesDep) -> SpeakerOut:
     """Change a speaker's name or labels, or pin it."""
     work = partial(services.store.update, speaker_id, name=body.name, labels=body.labels, pinned=body.pinned)
     return SpeakerOut.of(await context.queries.run(work))
 
 
-@router.delete("/{speaker_id}", status_code=204, responses=errors("speaker_not_found", *_ACCESS))
+@router.delete("/{speaker_id}", status_code=204, responses=errors("speaker_not_found", ANY))
 async def delete(speaker_id: str, context: ContextDep, services: ServicesDep) -> Response:
     """Delete a speaker and everything derived from its clips."""
     await context.queries.run(partial(services.store.delete, speaker_id))
     return Response(status_code=204)
 
 
-@router.get("/{speaker_id}/similar", responses=errors("speaker_not_found", *_ACCESS))
+@router.get("/{speaker_id}/similar", responses=errors("speaker_not_found", ANY))
 async def similar(speaker_id: str, context: ContextDep, services: ServicesDep, k: K = 5) -> MatchesOut:
     """Find the speakers that sound most like this one."""
     return MatchesOut.of(await context.queries.run(partial(services.store.similar_to, speaker_id, k)))

@@ -5,7 +5,7 @@ from fastapi import APIRouter, Request, Response
 from api.audio_out import FORMATS, find_format
 from api.context import CLIENT, ContextDep, ServicesDep
 from api.replies import streamed, whole
-from api.routes.documented import errors
+from api.routes.documented import ANY, SPEECH, errors
 from api.schemas import SpeechIn
 
 router = APIRouter(prefix="/v1/speech", tags=["speech"], dependencies=[CLIENT])
@@ -27,14 +27,7 @@ AUDIO_REPLY = {
 @router.post(
     "",
     response_class=Response,
-    responses={
-        200: AUDIO_REPLY,
-        **errors(
-            *("speaker_not_found", "nothing_to_say", "text_too_long", "bad_markup", "bad_lexicon", "bad_field"),
-            *("language_unsupported", "verify_needs_whole", "wrong_encoder", "synthesis_failed", "engine_failed"),
-            *("queue_full", "deadline_missed", "too_busy", "starting", "key_missing", "key_wrong"),
-        ),
-    },
+    responses={200: AUDIO_REPLY, **errors(SPEECH, ANY)},
 )
 async def create(body: SpeechIn, request: Request, context: ContextDep, services: ServicesDep) -> Response:
     """Speak a text with a stored speaker."""

@@ -1,6 +1,5 @@
 """Real server processes: how tests start, wait for and stop them."""
 
-import json
 import os
 import signal
 import subprocess
@@ -10,6 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
+
+from store import schema
+from store.types import StoreConfig
 
 DATA = Path(__file__).parents[1] / "data"
 ADMIN_KEY = "an-admin-key-of-the-tests"
@@ -67,11 +69,9 @@ def start(environment: dict[str, str], log: Path, *arguments: str) -> RunningSer
 
 
 def migrate(environment: dict[str, str]) -> None:
-    arguments = command("doctor", "--migrate", "--json")
-    done = subprocess.run(arguments, env=environment, capture_output=True, text=True, check=False)
-    findings = json.loads(done.stdout)["findings"]
-    assert all(item["ok"] for item in findings), findings
-    assert done.returncode == 0, done.stderr
+    """What `voicekin doctor --migrate` does, without the seconds that a process takes to start."""
+    state_dir = Path(environment["VOICEKIN_STATE_DIR"])
+    schema.migrate(StoreConfig(f"sqlite:///{state_dir / 'voicekin.db'}", state_dir))
 
 
 def enrol(client: httpx.Client, name: str, clip: str = "woman.flac") -> str:

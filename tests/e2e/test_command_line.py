@@ -1,0 +1,109 @@
+"""The command line, without a server and against one: the same verbs, the same results."""
+
+import json
+import subprocess
+import time
+import wave
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from servers import ADMIN_KEY, DATA, RunningServer, command, environment_of, migrate
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def _run(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(*arguments), env=environment, capture_output=True, text=True, check=False, timeout=120
+    )
+
+
+@pytest.fixture(params=["here", "by a server"])
+def voicekin(request: pytest.FixtureRequest, tmp_path: Path, voice_dir: Path, server: RunningServer) -> Command:
+    if request.param == "here":
+        environment = environment_of(tmp_path / "state", voice_dir)
+        migrate(environment)
+        extra: tuple[str, ...] = ()
+    else:
+        environment = environment_of(tmp_path / "unused", voice_dir, CLIENT_KEY=ADMIN_KEY)
+        extra = ("--server", server.url)
+    return lambda *arguments: _run(environment, *arguments, *extra)
+
+
+def test_the_main_job(voicekin: Command, tmp_path: Path) -> None:
+    clips = [str(DATA / "man.flac"), str(DATA / "man-again.flac")]
+    enrolled = voicekin("enrol", "Commander", *clips, "--label", "rank=first", "--json")
+    assert enrolled.returncode == 0, enrolled.stderr
+    speaker = json.loads(enrolled.stdout)
+    assert (speaker["n_clips"], speaker["labels"]) == (2, {"rank": "first"})
+
+    out = tmp_path / "out.wav"
+    spoken = voicekin("speak", "commander", "Hello there.", "-o", str(out), "--seed", "3", "--verify", "--json")
+    assert spoken.returncode == 0, spoken.stderr
+    facts = json.loads(spoken.stdout)
+    with wave.open(str(out)) as file:
+        assert file.getnframes() / file.getframerate() == pytest.approx(float(facts["audio-seconds"]), abs=0.001)
+    assert facts["seed"] == "3"
+    assert float(facts["cosine"]) <= 1
+
+    by_id = voicekin("speak", speaker["speaker_id"], "Hello there.", "-o", str(tmp_path / "b.wav"), "--seed", "3")
+    assert by_id.returncode == 0, by_id.stderr
+    assert (tmp_path / "b.wav").read_bytes() == out.read_bytes()
+
+    listed = json.loads(voicekin("voices", "--json").stdout)["speakers"]
+    assert speaker["speaker_id"] in [item["speaker_id"] for item in listed]
+    assert voicekin("similar", "Commander", "--json").returncode == 0
+    pruned = json.loads(voicekin("prune", "--older-than-days", "0", "--dry-run", "--json").stdout)
+    assert speaker["speaker_id"] in [item["speaker_id"] for item in pruned["victims"]]
+    assert voicekin("doctor").returncode == 0
+
+
+def test_errors_are_one_line_with_a_code(voicekin: Command, tmp_path: Path) -> None:
+    out = str(tmp_path / "x.wav")
+    for arguments, code in [
+        (("speak", "nobody", "Hello.", "-o", out), "[speaker_not_found]"),
+        (("enrol", "Nobody", str(Path(__file__))), "[unsupported_format]"),
+        (("enrol", "Nobody", str(tmp_path / "missing.wav")), "missing.wav cannot be read"),
+        (("speak", "nobody", "Hello.", "-o", str(tmp_path / "x.wma")), "[format_unknown]"),
+        (("prune",), "[missing_field]"),
+    ]:
+        done = voicekin(*arguments)
+        assert done.returncode == 1, done
+        assert code in done.stderr
+        assert "Traceback" not in done.stderr
+    assert not Path(out).exists()
+
+
+def test_a_database_that_is_not_there_says_what_to_do(tmp_path: Path, voice_dir: Path) -> None:
+    done = _run(environment_of(tmp_path / "state", voice_dir), "voices")
+    assert done.returncode == 1
+    assert "voicekin doctor --migrate" in done.stderr
+
+
+def test_a_server_that_is_not_there_is_said(tmp_path: Path, voice_dir: Path) -> None:
+    environment = environment_of(tmp_path / "state", voice_dir)
+    for arguments in (("voices",), ("doctor", "--json")):
+        done = _run(environment, *arguments, "--server", "http://127.0.0.1:9")
+        assert done.returncode == 1
+        assert "Traceback" not in done.stderr
+
+
+def test_help_is_quick_and_tells_a_newcomer_where_to_start(tmp_path: Path, voice_dir: Path) -> None:
+    environment = environment_of(tmp_path / "state", voice_dir)
+    times = []
+    for _ in range(3):
+        started = time.monotonic()
+        done = _run(environment, "--help")
+        times.append(time.monotonic() - started)
+    assert min(times) < 0.5
+    for word in ("doctor --migrate", "enrol", "speak", "voices", "similar", "prune", "serve", "settings"):
+        assert word in done.stdout
+
+
+def test_settings_are_shown_with_their_secrets_hidden(tmp_path: Path, voice_dir: Path) -> None:
+    environment = environment_of(tmp_path / "state", voice_dir, ADMIN_KEY="hush-hush")
+    for arguments in (("settings",), ("settings", "--json")):
+        done = _run(environment, *arguments)
+        assert "VOICEKIN_ADMIN_KEY" in done.stdout
+        assert "hush" not in done.stdout + done.stderr

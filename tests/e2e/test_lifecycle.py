@@ -1,0 +1,150 @@
+"""Start, readiness, shutdown and sudden death of the server process."""
+
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+from servers import RunningServer, command, enrol, environment_of
+
+Starter = Callable[..., RunningServer]
+LONG = " ".join(f"Sentence number {i} of a long text that is read slowly." for i in range(30))
+
+
+def _run(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command(*arguments), env=environment, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_live_at_once_and_ready_when_the_database_is_there(other_server: Starter) -> None:
+    server = other_server(ready=False)
+    assert httpx.get(f"{server.url}/health/live").status_code == 200
+    until = time.monotonic() + 30
+    while (response := httpx.get(f"{server.url}/health/ready")).json().get("reason") != "schema_missing":
+        assert time.monotonic() < until, response.text
+        time.sleep(0.1)
+    assert response.status_code == 503
+    assert response.headers["Retry-After"]
+    assert "voicekin doctor --migrate" in response.json()["detail"]
+    speech = httpx.post(f"{server.url}/v1/speech", json={"speaker_id": "x", "text": "a"})
+    assert (speech.status_code, speech.json()["code"]) == (503, "starting")
+    done = _run(server.environment, "doctor", "--migrate", "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    server.wait_ready()
+
+
+def test_an_enrolment_that_was_answered_survives_kill_9(other_server: Starter) -> None:
+    server = other_server()
+    with httpx.Client(base_url=server.url, timeout=60) as client:
+        speaker_id = enrol(client, "Survivor")
+    assert server.stop(signal.SIGKILL) == -signal.SIGKILL
+    again = other_server()
+    response = httpx.post(f"{again.url}/v1/speech", json={"speaker_id": speaker_id, "text": "Still here."}, timeout=60)
+    assert response.status_code == 200, response.text
+
+
+def test_sigterm_lets_streams_end_and_exits_with_0(other_server: Starter) -> None:
+    server = other_server(DRAIN_S="20")
+    with httpx.Client(base_url=server.url, timeout=60) as client:
+        body = {"speaker_id": enrol(client, "Streamer"), "text": LONG, "format": "pcm", "seed": 1, "stream": True}
+        complete = client.post("/v1/speech", json=body).content
+        with client.stream("POST", "/v1/speech", json=body) as response:
+            chunks = response.iter_raw()
+            received = next(chunks)
+            server.process.send_signal(signal.SIGTERM)
+            received += b"".join(chunks)
+        assert received == complete
+    assert server.process.wait(timeout=30) == 0
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(f"{server.url}/health/live")
+
+
+def test_sigterm_does_not_wait_for_ever(other_server: Starter) -> None:
+    server = other_server(DRAIN_S="1")
+    with httpx.Client(base_url=server.url, timeout=60) as client:
+        body = {
+            "speaker_id": enrol(client, "Idle reader"),
+            "text": LONG,
+            "format": "wav",
+            "stream": True,
+            "speed": 0.25,
+        }
+        with client.stream("POST", "/v1/speech", json=body):
+            started = time.monotonic()
+            server.process.send_signal(signal.SIGTERM)
+            assert server.process.wait(timeout=30) == 0
+            assert time.monotonic() - started < 15
+
+
+def test_without_keys_the_network_is_refused(tmp_path: Path, voice_dir: Path) -> None:
+    done = _run(environment_of(tmp_path, voice_dir), "serve", "--host", "0.0.0.0", "--port", "0")
+    assert done.returncode == 1
+    assert "--allow-open" in done.stderr
+
+
+def test_a_wrong_setting_stops_the_start_and_is_named(tmp_path: Path, voice_dir: Path) -> None:
+    for name, value in (("PROT", "1"), ("MAX_CLIPS", "none")):
+        done = _run(environment_of(tmp_path, voice_dir, **{name: value}), "serve", "--port", "0")
+        assert done.returncode == 1
+        assert f"VOICEKIN_{name}" in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_a_port_that_is_taken_is_said(server: RunningServer, tmp_path: Path, voice_dir: Path) -> None:
+    port = server.url.rsplit(":", 1)[1]
+    done = _run(environment_of(tmp_path, voice_dir), "serve", "--port", port)
+    assert done.returncode == 1
+    assert f"cannot listen on 127.0.0.1:{port}" in done.stderr
+
+
+def test_keys_guard_every_route_but_health_and_metrics(other_server: Starter) -> None:
+    server = other_server(API_KEYS="client-key-1,client-key-2")
+    paths = httpx.get(f"{server.url}/openapi.json").json()["paths"]
+    open_paths = {"/health/live", "/health/ready", "/metrics"}
+    assert open_paths < set(paths)
+    for path, methods in paths.items():
+        for method in methods:
+            response = httpx.request(method, server.url + path.replace("{", "").replace("}", ""))
+            expected = {200} if path in open_paths else {401, 403}
+            assert response.status_code in expected, (method, path, response.text)
+    with httpx.Client(base_url=server.url, headers={"Authorization": "Bearer client-key-2"}) as client:
+        assert client.get("/v1/speakers").status_code == 200
+        admin = client.get("/v1/admin/stats")
+        assert (admin.status_code, admin.json()["code"]) == (403, "admin_disabled")
+        assert "VOICEKIN_ADMIN_KEY" in admin.json()["detail"]
+    server.stop()
+    assert "client-key" not in server.log.read_text()
+
+
+def test_more_requests_than_allowed_are_told_to_come_back(other_server: Starter) -> None:
+    server = other_server(MAX_REQUESTS="1")
+    with httpx.Client(base_url=server.url, timeout=60) as client:
+        body = {"speaker_id": enrol(client, "Popular"), "text": LONG, "speed": 0.25}
+        statuses: list[int] = []
+        lock = threading.Lock()
+
+        def ask() -> None:
+            response = client.post("/v1/speech", json=body)
+            assert response.status_code == 200 or response.headers["Retry-After"]
+            with lock:
+                statuses.append(response.status_code)
+
+        threads = [threading.Thread(target=ask) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(set(statuses)) == [200, 503]
+        assert client.post("/v1/speech", json={**body, "text": "Now?"}).status_code == 200
+
+
+def test_a_state_folder_that_cannot_be_written_is_said(tmp_path: Path, voice_dir: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("not a folder")
+    done = _run(environment_of(blocked / "state", voice_dir), "doctor", "--migrate", "--json")
+    assert done.returncode == 1
+    assert "VOICEKIN_STATE_DIR" in done.stdout
+    assert "Traceback" not in done.stderr

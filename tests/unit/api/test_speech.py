@@ -1,0 +1,181 @@
+"""The joint of store and cloning, on a real store, with a voice whose faults are injected."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from api.errors import RequestRefused
+from api.speech import MAX_SEED, Speaking, SpeechOrder, UsageLog, plausible
+from cloning.errors import SynthesisFailed, TextRefused
+from cloning.types import FloatArray, Speech, SpeechRequest
+from store.errors import SpeakerNotFound
+from store.schema import migrate
+from store.service import Store
+from store.types import ClipRecord, NewSpeaker, StoreConfig
+
+RATE = 24000
+
+
+@dataclass(frozen=True)
+class _Voice:
+    model_id: str = "voice"
+    revision: str = "7"
+    sample_rate: int = RATE
+
+
+@dataclass
+class _Scripted:
+    """Answers with the speeches or errors it was given, in order, and remembers what it was asked."""
+
+    answers: list[Speech | Exception]
+    requests: list[SpeechRequest] = field(default_factory=list)
+    voice: _Voice = field(default_factory=_Voice)
+
+    def speak(self, request: SpeechRequest) -> Speech:
+        self.requests.append(request)
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def stream(self, request: SpeechRequest) -> Iterator[Speech]:
+        yield self.speak(request)
+
+
+def _speech(seconds: float, n_symbols: int) -> Speech:
+    return Speech(np.full(round(seconds * RATE), 0.1, np.float32), RATE, np.ones(n_symbols, np.int64))
+
+
+def _unit(seed: int) -> FloatArray:
+    vector = np.random.default_rng(seed).standard_normal(256).astype(np.float32)
+    return vector / np.linalg.norm(vector)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    config = StoreConfig(f"sqlite:///{tmp_path / 'v.db'}", tmp_path)
+    migrate(config)
+    with Store.open(config) as opened:
+        yield opened
+
+
+@pytest.fixture
+def speaker_id(store: Store) -> str:
+    clip = ClipRecord("a" * 64, _unit(1), 5.0, 4.0, 3)
+    return store.enrol(NewSpeaker("Ada", "enc-1", (clip,))).id
+
+
+def _speaking(store: Store, *answers: Speech | Exception) -> tuple[Speaking, _Scripted]:
+    voice = _Scripted(list(answers))
+    return Speaking(store, voice, UsageLog(store), lambda _: _unit(1), 50, 9.0), voice  # type: ignore[arg-type]
+
+
+def test_a_request_carries_the_stored_vector_and_the_options(store: Store, speaker_id: str) -> None:
+    speaking, voice = _speaking(store, _speech(1, 12))
+    spoken = speaking.speak(SpeechOrder(speaker_id, "Hello.", "en", speed=2.0, seed=5, lexicon={"a": "b"}))
+    request = voice.requests[0]
+    np.testing.assert_allclose(request.d_vector, _unit(1), atol=1e-6)
+    assert (request.encoder_id, request.language, request.deadline_s) == ("enc-1", "en", 9.0)
+    assert (request.options.length_scale, request.options.seed, dict(request.lexicon)) == (0.5, 5, {"a": "b"})
+    assert (spoken.seed, spoken.model, spoken.cosine, spoken.notices) == (5, "voice@7", None, ())
+
+
+def test_a_seed_is_drawn_where_none_is_given(store: Store, speaker_id: str) -> None:
+    speaking, _ = _speaking(store, *[_speech(1, 12)] * 5)
+    seeds = {speaking.speak(SpeechOrder(speaker_id, "Hello.")).seed for _ in range(5)}
+    assert len(seeds) > 1
+    assert all(0 <= seed < MAX_SEED for seed in seeds)
+
+
+def test_verify_gives_the_cosine_to_the_speaker(store: Store, speaker_id: str) -> None:
+    speaking, _ = _speaking(store, _speech(1, 12))
+    assert speaking.speak(SpeechOrder(speaker_id, "Hello.", verify=True)).cosine == pytest.approx(1.0, abs=1e-5)
+
+
+def test_a_text_over_the_limit_is_refused_with_both_figures(store: Store, speaker_id: str) -> None:
+    speaking, voice = _speaking(store)
+    with pytest.raises(TextRefused) as refused:
+        speaking.speak(SpeechOrder(speaker_id, "a" * 51))
+    assert (refused.value.code, refused.value.details["limit"], refused.value.details["length"]) == (
+        "text_too_long",
+        50,
+        51,
+    )
+    assert voice.requests == []
+
+
+def test_an_unknown_speaker_never_reaches_the_voice(store: Store, speaker_id: str) -> None:
+    speaking, voice = _speaking(store)
+    store.delete(speaker_id)
+    for ask in (speaking.speak, speaking.stream):
+        with pytest.raises(SpeakerNotFound):
+            ask(SpeechOrder(speaker_id, "Hello."))
+    assert voice.requests == []
+
+
+@pytest.mark.parametrize(
+    ("seconds", "n_symbols", "speed", "expected"),
+    [
+        (4.0, 60, 1.0, True),
+        (60.0, 60, 1.0, False),
+        (0.5, 60, 1.0, False),
+        (12.0, 60, 0.25, True),
+        (1.0, 60, 4.0, True),
+        (5.0, 5, 1.0, True),
+    ],
+)
+def test_what_length_is_plausible(seconds: float, n_symbols: int, speed: float, expected: bool) -> None:
+    assert plausible(_speech(seconds, n_symbols), speed) is expected
+
+
+def test_an_implausible_length_is_tried_once_more_with_another_seed(store: Store, speaker_id: str) -> None:
+    speaking, voice = _speaking(store, _speech(60, 60), _speech(4, 60))
+    spoken = speaking.speak(SpeechOrder(speaker_id, "Hello.", seed=MAX_SEED))
+    assert [request.options.seed for request in voice.requests] == [MAX_SEED, 1]
+    assert spoken.seed == 1
+    assert spoken.notices == ()
+
+
+def test_a_length_that_stays_implausible_is_noticed(store: Store, speaker_id: str) -> None:
+    speaking, voice = _speaking(store, _speech(60, 60), _speech(60, 60))
+    assert speaking.speak(SpeechOrder(speaker_id, "Hello.", seed=1)).notices == ("implausible_length",)
+    assert len(voice.requests) == 2
+
+
+def test_a_failed_synthesis_is_never_audio(store: Store, speaker_id: str) -> None:
+    speaking, _ = _speaking(store, SynthesisFailed("synthesis_failed", "not finite"))
+    with pytest.raises(SynthesisFailed):
+        speaking.speak(SpeechOrder(speaker_id, "Hello."))
+
+
+def test_a_verified_stream_is_refused(store: Store, speaker_id: str) -> None:
+    speaking, voice = _speaking(store)
+    with pytest.raises(RequestRefused, match="stream"):
+        speaking.stream(SpeechOrder(speaker_id, "Hello.", verify=True))
+    assert voice.requests == []
+
+
+def test_uses_are_written_in_bulk(store: Store, speaker_id: str) -> None:
+    speaking, _ = _speaking(store, *[_speech(1, 12)] * 3)
+    for _ in range(3):
+        speaking.speak(SpeechOrder(speaker_id, "Hello."))
+    assert store.get(speaker_id).uses == 0
+    speaking.usage.flush()
+    speaking.usage.flush()
+    assert store.get(speaker_id).uses == 3
+    assert store.get(speaker_id).last_used_at is not None
+
+
+def test_facts_are_texts_for_headers(store: Store, speaker_id: str) -> None:
+    odd = Speech(np.zeros(RATE, np.float32), RATE, np.ones(12, np.int64), skipped=("名", "前"), notices=("slow",))
+    speaking, _ = _speaking(store, odd)
+    facts = speaking.speak(SpeechOrder(speaker_id, "Hello.", seed=2)).facts()
+    assert facts == {
+        "audio-seconds": "1.000",
+        "seed": "2",
+        "model": "voice@7",
+        "notices": "slow; skipped characters: 名 前",
+    }
