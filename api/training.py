@@ -114,12 +114,12 @@ def _device() -> str:
 
 def _speaker_network(device: str) -> "tuple[Module, str]":
     """The d-vector network, ready for gradients to pass through, and the id of its vectors."""
-    from encoder.engine import SpeakerEncoder
+    from encoder.engine import PREPROCESSING_VERSION
     from encoder.networks.ge2e import load_pretrained
 
-    network, _ = load_pretrained()
+    network, sha256 = load_pretrained()
     # cuDNN's recurrent networks pass gradients in training mode only; this one has no dropout, so nothing changes.
-    return network.train().to(device), SpeakerEncoder.load().encoder_id
+    return network.train().to(device), f"ge2e-{sha256[:12]}-{PREPROCESSING_VERSION}"
 
 
 def _bulk_embedder(network: "Module", sample_rate_hz: int = 24000) -> "Embed":

@@ -45,6 +45,7 @@ def search_on_gpu(score: Tensor, n_symbols: Tensor, n_frames: Tensor) -> Tensor:
     moves = torch.empty(b, t, block, dtype=torch.int8, device=score.device)
     durations = torch.zeros(b, width, dtype=torch.long, device=score.device)
     _search_kernel[(b,)](
-        score.contiguous(), moves, durations, n_symbols, n_frames, t, width, WIDTH=block, num_warps=1
-    )
+        score.contiguous(), moves, durations, n_symbols.contiguous(), n_frames.contiguous(), t, width,
+        WIDTH=block, num_warps=1,
+    )  # fmt: skip
     return durations

@@ -12,7 +12,7 @@ from cloning.types import AudioConfig
 class ConvNeXtBlock(nn.Module):
     """A depthwise convolution and a wide pointwise pair; the speaker scales and shifts its norm.
 
-    Shapes: x (B, C, T), g (B, G) -> (B, C, T).
+    Shapes: x (B, C, T), g (B, G), mask (B, 1, T) -> (B, C, T).
     Source: ConvNeXt (Liu et al. 2022), figure 4; Vocos (Siuzdak 2023), section 3.2.
     """
 
@@ -26,16 +26,19 @@ class ConvNeXtBlock(nn.Module):
         self.up, self.down = Pointwise(channels, filters), Pointwise(filters, channels)
         self.scale = nn.Parameter(torch.full((channels,), 1 / n_blocks))
 
-    def forward(self, x: Tensor, g: Tensor) -> Tensor:
+    def forward(self, x: Tensor, g: Tensor, mask: Tensor | None) -> Tensor:
         scale, shift = self.condition(g)[:, :, None].chunk(2, 1)
         y = self.norm(self.depthwise(x)) * (1 + scale) + shift
-        return x + self.scale[:, None] * self.down(F.gelu(self.up(y)))
+        x = x + self.scale[:, None] * self.down(F.gelu(self.up(y)))
+        return x if mask is None else x * mask
 
 
 class IstftDecoder(nn.Module):
     """Frames of a complex spectrogram, joined by the inverse short-time Fourier transform.
 
-    Shapes: z (B, C, T), g (B, G) -> samples float32 (B, T * hop).
+    A mask makes each row of a padded batch sound as it does alone; without one all frames count.
+
+    Shapes: z (B, C, T), g (B, G), mask (B, 1, T) -> samples float32 (B, T * hop).
     Source: Vocos (Siuzdak 2023), section 3; frame t is centred on sample (t + 1/2) * hop.
     """
 
@@ -56,24 +59,27 @@ class IstftDecoder(nn.Module):
         edge = (audio.n_fft - audio.win_length) // 2
         self.register_buffer("window", F.pad(window, (edge, audio.n_fft - audio.win_length - edge)), persistent=False)
 
-    def forward(self, z: Tensor, g: Tensor) -> Tensor:
+    def forward(self, z: Tensor, g: Tensor, mask: Tensor | None = None) -> Tensor:
         x, g = self.norm_in(self.pre(z)), self.condition(g)
+        x = x if mask is None else x * mask
         for block in self.blocks:
-            x = block(x, g)
+            x = block(x, g, mask)
         log_magnitude, phase = self.head(self.norm_out(x)).float().transpose(1, 2).chunk(2, -1)
         # exp(5) is far above any level of speech; without the cap one bad frame could overflow.
         magnitude = log_magnitude.clamp(max=5.0).exp()
+        weight = magnitude.new_ones(1, magnitude.shape[1], 1) if mask is None else mask.transpose(1, 2)
         spectrum = torch.complex(magnitude * phase.cos(), magnitude * phase.sin())
-        return overlap_add(torch.fft.irfft(spectrum, self.n_fft) * self.window, self.window, self.hop)
+        return overlap_add(torch.fft.irfft(spectrum, self.n_fft), weight, self.window, self.hop)
 
 
-def overlap_add(frames: Tensor, window: Tensor, hop: int) -> Tensor:
-    """Windowed frames summed at their places and divided by the sum of squared windows.
+def overlap_add(frames: Tensor, weight: Tensor, window: Tensor, hop: int) -> Tensor:
+    """Frames windowed and summed at their places, divided by the sum of the squared windows of those that count.
 
-    Shapes: frames float32 (B, T, n_fft), window float32 (n_fft,) -> float32 (B, T * hop).
+    Shapes: frames float32 (B, T, n_fft), weight float32 (B or 1, T, 1), 0 or 1, window float32 (n_fft,)
+        -> float32 (B, T * hop).
     """
     b, t, n_fft = frames.shape
-    total, energy = _shift_sum(frames, hop), _shift_sum((window**2).expand(1, t, n_fft), hop)
+    total, energy = _shift_sum(frames * (window * weight), hop), _shift_sum(window**2 * weight, hop)
     edge = (n_fft - hop) // 2
     return (total / energy.clamp(min=1e-4)).reshape(b, -1)[:, edge : edge + t * hop]
 

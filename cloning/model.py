@@ -93,5 +93,5 @@ class YourTTS(nn.Module):
         mask = sequence_mask(durations.sum(1), n_frames)
         z_p = expand(m_p, durations, n_frames) + channels_last(noise) * expand(logs_p, durations, n_frames).exp()
         z = self.flow(z_p * mask, mask, g, reverse=True)
-        samples: Tensor = self.decoder(z * mask, g)
+        samples: Tensor = self.decoder(z * mask, g, mask)
         return samples

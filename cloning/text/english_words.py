@@ -58,7 +58,8 @@ SPECIAL = {
     "CO2": "C O 2",
     "Gen X": "Jen X",
     "Gen Z": "Jen Z",
-    "w/": "with",
+    "50/50": "fifty fifty",
+    "10/10": "ten out of ten",
 }
 # The library takes these for abbreviations (no. = number, Sun. = Sunday) even where they end a sentence.
 ABBREVIATIONS_THAT_ARE_WORDS = ("no", "Sun", "Sat", "fig", "Mar")

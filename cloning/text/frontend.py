@@ -106,16 +106,16 @@ class TextFrontEnd:
         return replace(word, symbols=symbols, skipped=word.skipped + missing)
 
     def _spoken(self, words: list[Word], piece: Piece, skipped: tuple[str, ...]) -> list[SpokenText]:
-        breaths = parts([word for word in words if word.symbols], self._max_symbols - _EDGES)
+        said = [word for word in words if word.symbols]
+        breaths = _closed(parts(said, self._max_symbols - _EDGES))
         return [
             SpokenText(
                 text=_written(breath),
                 token_ids=self._symbols.ids(symbol for symbol in join(breath) if symbol in self._symbols),
-                pause_after_s=CLAUSE_PAUSE_S if breath is not closed[-1] else piece.pause_after_s,
-                skipped=skipped if breath is closed[0] else (),
+                pause_after_s=CLAUSE_PAUSE_S if breaths[at + 1 :] else piece.pause_after_s,
+                skipped=() if at else skipped,
             )
-            for closed in [_closed(breaths)]
-            for breath in closed
+            for at, breath in enumerate(breaths)
         ]
 
     def _nothing_to_say(self, skipped: tuple[str, ...]) -> TextRefused | LanguageUnsupported:

@@ -8,7 +8,7 @@ from itertools import accumulate
 
 import torch
 from torch import Tensor, nn
-from torch.distributed import ReduceOp, all_reduce, broadcast
+from torch.distributed import ReduceOp, all_reduce
 from torch.nn import functional as F
 
 from cloning.alignment import log_likelihood, search
@@ -41,6 +41,7 @@ class Learner:
     def __init__(
         self, voice: VoiceConfig, train: TrainConfig, corpus: PackedCorpus, speakers: SpeakerNetwork, n_ranks: int = 1
     ) -> None:
+        # The same first weights on every rank: gradients are averaged, weights are never sent.
         torch.manual_seed(train.seed)
         self.voice, self.train, self.corpus, self.speakers = voice, train, corpus, speakers
         self.device, self.n_ranks = corpus.audio.device, n_ranks
@@ -51,8 +52,6 @@ class Learner:
         self.resampler = Resampler(voice.audio.sample_rate, SPEAKER_HZ).to(self.device)
         self.parameters = list(self.model.parameters())
         self.judge_parameters = list(self.judges.parameters())
-        for parameter in (*self.parameters, *self.judge_parameters) if n_ranks > 1 else ():
-            broadcast(parameter.data, 0)
         self.average = [p.detach().clone() for p in self.parameters]
         self.optimiser = self._adam(self.parameters, train.schedule.learning_rate)
         self.judge_optimiser = self._adam(self.judge_parameters, train.schedule.discriminator_learning_rate)

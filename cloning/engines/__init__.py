@@ -1,0 +1,1 @@
+"""Ways to run the networks of a voice, behind one contract."""

@@ -1,0 +1,41 @@
+"""What every engine offers to the scheduler; nothing here knows torch."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from cloning.types import FloatArray, IntArray, Sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A sentence after the first phase: its durations are on the host, the prior stays where the engine keeps it.
+
+    Shapes: durations int64 (T_text,) frames. `row` is its place in the engine's own `prior`.
+    """
+
+    sentence: Sentence
+    durations: IntArray
+    prior: object
+    row: int
+
+    @property
+    def n_frames(self) -> int:
+        return int(self.durations.sum())
+
+
+class Engine(Protocol):
+    """Runs the two phases. `max_batch` is the most sentences that one call takes; `name` and `device` are for people."""
+
+    name: str
+    device: str
+    max_batch: int
+
+    def prior(self, sentences: Sequence[Sentence]) -> list[Planned]:
+        """First phase, in the order given."""
+
+    def decode(self, planned: Sequence[Planned]) -> list[FloatArray]:
+        """Second phase: samples of each, cut to its own length. Shapes: float32 (n_frames * hop,)."""
+
+    def close(self) -> None:
+        """Gives the device's memory back."""

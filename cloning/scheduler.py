@@ -1,0 +1,165 @@
+"""Sentences from many requests, put together into batches for one engine.
+
+One thread owns the engine. It imports no torch: it keeps books on a queue and calls the two phases.
+"""
+
+import heapq
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+from cloning.engines.base import Engine, Planned
+from cloning.engines.buckets import group_by_length
+from cloning.errors import CloningError, EngineError, Overloaded, SynthesisFailed
+from cloning.types import FloatArray, IntArray, Sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """A sentence's result. Shapes: samples float32 (n,), durations int64 (T_text,) frames."""
+
+    samples: FloatArray
+    durations: IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerStats:
+    """Counters since the start, and how much waits now."""
+
+    waiting: int
+    sentences: int
+    batches: int
+    failed: int
+    cancelled: int
+
+
+@dataclass(order=True, slots=True)
+class _Job:
+    priority: int
+    number: int
+    sentence: Sentence = field(compare=False)
+    future: "Future[Spoken]" = field(compare=False)
+    due: float | None = field(compare=False, default=None)
+
+
+class Scheduler:
+    """A bounded queue before an engine; a lower priority goes first, then the earlier one.
+
+    An idle engine never waits for company: what has come in while it worked shares the next batch.
+    """
+
+    def __init__(
+        self, engine: Engine, max_queue: int = 256, max_frames: int = 4096, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._engine, self._max_queue, self._max_frames, self._clock = engine, max_queue, max_frames, clock
+        self._queue: list[_Job] = []
+        self._wake = threading.Condition()
+        self._closed = False
+        self._number = self._sentences = self._batches = self._failed = self._cancelled = 0
+        self._thread = threading.Thread(target=self._run, name="voicekin-scheduler", daemon=True)
+        self._thread.start()
+
+    def submit(self, sentences: Sequence[Sentence]) -> "list[Future[Spoken]]":
+        """Futures of sentences, all taken or none.
+
+        Raises: Overloaded (`queue_full`, `closed`).
+        """
+        with self._wake:
+            if self._closed:
+                raise Overloaded("closed", "the service is shutting down; try again in a moment")
+            if len(self._queue) + len(sentences) > self._max_queue:
+                raise Overloaded(
+                    "queue_full",
+                    f"{len(self._queue)} sentences wait and {len(sentences)} more would pass the limit of "
+                    f"{self._max_queue}; try again in a few seconds, or send a shorter text",
+                    waiting=len(self._queue),
+                    limit=self._max_queue,
+                )
+            jobs = [self._job(sentence) for sentence in sentences]
+            for job in jobs:
+                heapq.heappush(self._queue, job)
+            self._wake.notify()
+        return [job.future for job in jobs]
+
+    def stats(self) -> SchedulerStats:
+        """The counters."""
+        with self._wake:
+            return SchedulerStats(len(self._queue), self._sentences, self._batches, self._failed, self._cancelled)
+
+    def close(self) -> None:
+        """Finishes the batch that runs, and refuses what waits."""
+        with self._wake:
+            self._closed = True
+            waiting, self._queue = self._queue, []
+            self._wake.notify()
+        for job in waiting:
+            if job.future.set_running_or_notify_cancel():
+                job.future.set_exception(Overloaded("closed", "the service is shutting down; try again in a moment"))
+        self._thread.join()
+
+    def _job(self, sentence: Sentence) -> _Job:
+        self._number += 1
+        due = None if sentence.deadline_s is None else self._clock() + sentence.deadline_s
+        return _Job(sentence.priority, self._number, sentence, Future(), due)
+
+    def _run(self) -> None:
+        while (batch := self._next_batch()) is not None:
+            if not batch:
+                continue
+            try:
+                self._speak(batch)
+            # The loop outlives whatever one batch meets; its own futures carry the error.
+            except Exception as error:
+                self._fail(batch, error)
+
+    def _next_batch(self) -> list[_Job] | None:
+        """Jobs that are still wanted, of one priority class at most `max_batch`; None at the end."""
+        with self._wake:
+            self._wake.wait_for(lambda: self._queue or self._closed)
+            if self._closed:
+                return None
+            taken = [heapq.heappop(self._queue) for _ in range(min(self._engine.max_batch, len(self._queue)))]
+        wanted = []
+        for job in taken:
+            if not job.future.set_running_or_notify_cancel():
+                self._count(cancelled=1)
+            elif job.due is not None and self._clock() > job.due:
+                self._fail([job], Overloaded("deadline_missed", "the deadline passed while the sentence waited"))
+            else:
+                wanted.append(job)
+        return wanted
+
+    def _speak(self, batch: list[_Job]) -> None:
+        planned = self._engine.prior([job.sentence for job in batch])
+        fits = [i for i, plan in enumerate(planned) if 0 < plan.n_frames <= self._max_frames]
+        for i in set(range(len(batch))) - set(fits):
+            self._fail([batch[i]], self._too_long(planned[i]))
+        for group in group_by_length([planned[i].n_frames for i in fits], self._engine.max_batch):
+            rows = [fits[i] for i in group]
+            samples = self._engine.decode([planned[i] for i in rows])
+            for i, spoken in zip(rows, samples, strict=True):
+                batch[i].future.set_result(Spoken(spoken, planned[i].durations))
+            self._count(sentences=len(rows), batches=1)
+
+    def _too_long(self, plan: Planned) -> CloningError:
+        return SynthesisFailed(
+            "synthesis_failed",
+            f"a sentence of {len(plan.durations)} symbols came to {plan.n_frames} frames, the limit is "
+            f"{self._max_frames}; try a higher speed or shorter sentences",
+        )
+
+    def _fail(self, batch: list[_Job], error: Exception) -> None:
+        known = error if isinstance(error, CloningError) else EngineError("engine_failed", f"the engine failed: {error!r}")
+        for job in batch:
+            if not job.future.done():
+                job.future.set_exception(known)
+                self._count(failed=1)
+
+    def _count(self, sentences: int = 0, batches: int = 0, failed: int = 0, cancelled: int = 0) -> None:
+        with self._wake:
+            self._sentences += sentences
+            self._batches += batches
+            self._failed += failed
+            self._cancelled += cancelled

@@ -1,0 +1,36 @@
+"""From spoken sentences to one signal: edges trimmed, joins faded, pauses put in."""
+
+import numpy as np
+
+from cloning.errors import SynthesisFailed
+from cloning.types import FloatArray
+
+LEAD_S = 0.04
+TAIL_S = 0.12
+FADE_S = 0.008
+# Speech under this level, against the loudest 10 ms, is the breath and hiss of the edges.
+EDGE_DB = -42.0
+SILENCE_DBFS = -60.0
+
+
+def finish_sentence(samples: FloatArray, sample_rate: int, pause_after_s: float) -> FloatArray:
+    """A sentence without the silence that the network puts around it, faded at both ends, and the pause after it.
+
+    Shapes: float32 (n,) -> float32 (m,) in [-1, 1].
+    Raises: SynthesisFailed where the network gave numbers that are not finite, or nothing that can be heard.
+    """
+    if not np.isfinite(samples).all():
+        raise SynthesisFailed("synthesis_failed", "the network gave values that are not numbers; nothing was spoken")
+    width = sample_rate // 100
+    frames = samples[: len(samples) // width * width].reshape(-1, width)
+    power = 10 * np.log10((frames.astype(np.float64) ** 2).mean(1) + 1e-12)
+    if not len(power) or power.max() < SILENCE_DBFS:
+        raise SynthesisFailed("synthesis_failed", "the network gave silence; nothing was spoken")
+    loud = np.flatnonzero(power > power.max() + EDGE_DB)
+    start = max(0, loud[0] * width - round(LEAD_S * sample_rate))
+    stop = min(len(samples), (loud[-1] + 1) * width + round(TAIL_S * sample_rate))
+    cut = np.clip(samples[start:stop], -1.0, 1.0)
+    fade = np.linspace(0, 1, min(round(FADE_S * sample_rate), len(cut) // 2), dtype=np.float32)
+    cut[: len(fade)] *= fade
+    cut[len(cut) - len(fade) :] *= fade[::-1]
+    return np.concatenate([cut, np.zeros(round(pause_after_s * sample_rate), np.float32)])

@@ -1,0 +1,151 @@
+"""From a request to its speech; knows nothing of HTTP."""
+
+import dataclasses
+import os
+from collections.abc import Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+import torch
+
+from cloning.bundle import load_info, load_model
+from cloning.config import VoiceConfig
+from cloning.engines.base import Engine
+from cloning.engines.eager import EagerEngine
+from cloning.errors import BadConditioning, EngineError
+from cloning.scheduler import Scheduler, SchedulerStats, Spoken
+from cloning.streaming import finish_sentence
+from cloning.text.frontend import TextFrontEnd
+from cloning.text.symbols import SymbolTable
+from cloning.types import FloatArray, Sentence, Speech, SpeechRequest, SpokenText
+
+MAX_SEED = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class VoiceInfo:
+    """What a loaded voice is and where it runs."""
+
+    name: str
+    model_id: str
+    encoder_id: str
+    languages: tuple[str, ...]
+    sample_rate: int
+    engine: str
+    device: str
+
+
+class Synthesiser:
+    """One loaded voice; many threads may ask it to speak."""
+
+    def __init__(self, config: VoiceConfig, model_id: str, engine: Engine, max_queue: int = 256, max_chars: int = 5000) -> None:
+        self._config, self._engine = config, engine
+        self._front_end = TextFrontEnd(
+            SymbolTable(config.text.symbols), config.text.languages, config.text.max_symbols, max_chars
+        )
+        max_frames = round(config.speech.max_sentence_s / config.audio.frame_s)
+        self._scheduler = Scheduler(engine, max_queue, max_frames)
+        self.voice = VoiceInfo(
+            config.name, model_id, config.encoder_id, tuple(config.text.languages), config.audio.sample_rate,
+            engine.name, engine.device,
+        )  # fmt: skip
+
+    @classmethod
+    def open(
+        cls, bundle_dir: Path, device: str = "cpu", threads: int | None = None, max_queue: int = 256,
+        max_chars: int = 5000,
+    ) -> "Synthesiser":  # fmt: skip
+        """The voice of a bundle on a device.
+
+        Raises: BundleError; EngineError (`engine_unavailable`) where the device is not there.
+        """
+        if device.startswith("cuda") and not torch.cuda.is_available():
+            raise EngineError("engine_unavailable", f"no CUDA device was found for {device!r}; use `cpu`")
+        if device == "cpu":
+            torch.set_num_threads(threads or max(1, len(os.sched_getaffinity(0))))
+        info = load_info(bundle_dir)
+        engine = EagerEngine(load_model(bundle_dir, torch.device(device)), torch.device(device))
+        return cls(info.voice, info.model_id, engine, max_queue, max_chars)
+
+    def speak(self, request: SpeechRequest) -> Speech:
+        """The whole text.
+
+        Raises: TextRefused, LanguageUnsupported, BadConditioning, Overloaded, SynthesisFailed, EngineError.
+        """
+        pieces = list(self.stream(request))
+        return Speech(
+            np.concatenate([p.samples for p in pieces]),
+            self.voice.sample_rate,
+            np.concatenate([p.durations for p in pieces]),
+            len(pieces),
+            tuple(dict.fromkeys(s for p in pieces for s in p.skipped)),
+        )
+
+    def stream(self, request: SpeechRequest) -> Iterator[Speech]:
+        """The text sentence by sentence, as each is ready. Everything that can be refused is refused before this
+        returns; closing the iterator takes what still waits out of the queue.
+
+        Raises: as `speak`.
+        """
+        self._check_vector(request)
+        spoken_texts = self._front_end.encode(request.text, request.language, request.lexicon)
+        language_id = self._front_end.language_id(request.language)
+        sentences = [self._sentence(request, text, i, language_id) for i, text in enumerate(spoken_texts)]
+        return self._collect(spoken_texts, self._scheduler.submit(sentences))
+
+    def stats(self) -> SchedulerStats:
+        """Counters of the scheduler."""
+        return self._scheduler.stats()
+
+    def close(self) -> None:
+        """Stops the scheduler after its batch, then gives the device's memory back."""
+        self._scheduler.close()
+        self._engine.close()
+
+    def __enter__(self) -> "Synthesiser":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _collect(self, texts: list[SpokenText], futures: "list[Future[Spoken]]") -> Iterator[Speech]:
+        try:
+            for text, future in zip(texts, futures, strict=True):
+                spoken = future.result()
+                samples = finish_sentence(spoken.samples, self.voice.sample_rate, text.pause_after_s)
+                yield Speech(samples, self.voice.sample_rate, spoken.durations, 1, text.skipped)
+        finally:
+            for future in futures:
+                future.cancel()
+
+    def _sentence(self, request: SpeechRequest, text: SpokenText, index: int, language_id: int) -> Sentence:
+        # Sentences of one request must not share their noise, and the same text must always get the same.
+        seed = (request.options.seed + index * 0x9E3779B97F4A7C15) & MAX_SEED
+        ids = np.asarray(text.token_ids, np.int64)
+        if ids.min() < 0 or ids.max() >= self._config.text.n_symbols:
+            raise EngineError("engine_failed", f"token ids {ids.min()}..{ids.max()} are outside the voice's table")
+        options = dataclasses.replace(request.options, seed=seed)
+        return Sentence(ids, request.d_vector, language_id, options, request.deadline_s, request.priority)
+
+    def _check_vector(self, request: SpeechRequest) -> None:
+        """Raises: BadConditioning (`wrong_encoder`, `bad_vector`)."""
+        if request.encoder_id != self._config.encoder_id:
+            raise BadConditioning(
+                "wrong_encoder",
+                f"the speaker was enrolled with {request.encoder_id}, this voice needs {self._config.encoder_id}; "
+                "enrol the speaker again",
+            )
+        vector: FloatArray = request.d_vector
+        if vector.shape != (self._config.speaker.d_vector,) or vector.dtype != np.float32:
+            raise BadConditioning(
+                "bad_vector",
+                f"the d-vector is {vector.dtype} {vector.shape}, expected float32 ({self._config.speaker.d_vector},)",
+            )
+        if not np.isfinite(vector).all() or abs(float(np.linalg.norm(vector)) - 1) > 1e-3:
+            raise BadConditioning("bad_vector", "the d-vector is not finite or not of norm 1")
+
