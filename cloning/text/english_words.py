@@ -47,7 +47,9 @@ UNITS = {
 }
 SPECIAL = {
     "e.g.": "for example",
+    "E.g.": "For example",
     "i.e.": "that is",
+    "I.e.": "That is",
     "ca.": "circa",
     "24/7": "twenty-four seven",
     "9/11": "nine eleven",

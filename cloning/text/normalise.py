@@ -19,6 +19,7 @@ from cloning.text.english_words import (
 from cloning.text.roman import read_roman
 
 _Replacement = str | Callable[[re.Match[str]], str]
+_SIGNS_IN_NAMES = {".": " dot ", "_": " underscore ", "+": " plus ", "-": " dash "}
 _LONGEST_ADDRESS = 80
 _LONGEST_RUN = 40
 
@@ -46,9 +47,6 @@ def _host(match: re.Match[str]) -> str:
 def _email(match: re.Match[str]) -> str:
     name = re.sub(r"([._+-])", lambda sign: _SIGNS_IN_NAMES[sign[0]], match["name"])
     return f"{name} at {_dotted(match['host'])}"
-
-
-_SIGNS_IN_NAMES = {".": " dot ", "_": " underscore ", "+": " plus ", "-": " dash "}
 
 
 def _dotted(host: str) -> str:
@@ -148,7 +146,7 @@ def _rules(*rules: tuple[str, _Replacement]) -> list[tuple[re.Pattern[str], _Rep
 
 _NUMBER = r"\d+(?:,\d{3})*(?:\.\d+)?"
 _SCALES = {"k": "thousand", "M": "million", "B": "billion"}
-_TOP_LEVEL = "com|org|net|edu|gov|io|co|uk|de|fr|info|biz|us|ca|au|tv|me|ly|ai|dev|app|eu|nl|ch|jp|in|test|example"
+_TOP_LEVEL = "com|org|net|edu|gov|io|co|uk|de|fr|info|biz|ca|au|tv|ly|ai|dev|app|eu|nl|ch|jp"
 _HOST = r"(?:[A-Za-z0-9-]+\.)+[A-Za-z]{2,}"
 _UNIT_NAMES = "|".join(re.escape(unit) for unit in sorted(UNITS, key=len, reverse=True))
 _SIGN = "[" + "".join(CURRENCY_OF_SIGN) + "]"
@@ -182,7 +180,7 @@ _NUMBERS = _rules(
     (r"(?<![\w.])(\d+(?:\.\d+)?)[eE]([+-]?\d{1,3})(?!\w)", _scientific),
     (rf"({_SIGN})(\d+),(\d\d)(?![\d,])", _money_with_comma),
     (rf"(?<![\w.])(\d+),(\d\d?)(?=\s?{_SIGN})", r"\1.\2"),
-    (r"(?<![\w.,])(\d{1,3}),(\d\d?)(?![\d,]|\.\d)", r"\1.\2"),
+    (r"(?<![\w.,])(\d{1,3}),(\d\d?)(?=\s?(?:[%°]|(?:k?m|[cm]m|[km]?g|m?[lL]|h|s|t|million|billion)\b))", r"\1.\2"),
     (r"\b(?:US|U\.S\.)(?=\$\s?\d)", ""),
     (rf"({_SIGN})\s(?=\d)", r"\1"),
     (rf"({_SIGN}{_NUMBER})\s?[-–]\s?(?={_SIGN}\d)", r"\1 to "),
@@ -192,7 +190,7 @@ _NUMBERS = _rules(
     (r"(?<=\d)\s?([ap])\.?m\b\.?\s?[-–]\s?(?=\d)", lambda match: f" {match[1].upper()}.M. to "),
     (r"(?<=\d)\s?([ap])m\b(\.?)", lambda match: f" {match[1].upper()}.M."),
     (r"(?<![\d:])(\d\d?:\d\d)\s?[-–]\s?(?=\d\d?:\d\d)", r"\1 to "),
-    (rf"(?<![\w.-])({_NUMBER})\s?[-–]\s?({_NUMBER})(?=\s?(?:%|°|{_UNIT_NAMES}))", r"\1 to \2"),
+    (rf"(?<![\w.-])({_NUMBER})\s?[-–]\s?({_NUMBER})(?=\s?(?:[%°]|(?:{_UNIT_NAMES})(?!\w)))", r"\1 to \2"),
     (r"(?<![\w.-])(\d+\.\d+)\s?[-–]\s?(\d+(?:\.\d+)?)(?![\w.-])", r"\1 to \2"),
     (r"(?<![\w.])(\d+)'\s?(\d{1,2})\"", r"\1 feet \2 inches"),
     (r"(?<![\w.])(\d+)'(?= (?:tall|high|long|wide|deep)\b)", r"\1 feet"),

@@ -33,6 +33,8 @@ NUMBERS = {
     "٣": "three",
     "①②③": "one two three",
     "1,2,3": "one two three",
+    "pages 3,5 and 7": "pages three five and seven",
+    "a 50/50 chance": "a fifty fifty chance",
     "12345678901234567890": "one two three four five six seven eight nine zero " * 2,
 }
 MONEY = {
@@ -129,6 +131,7 @@ CODES = {
     "+1 (555) 010-0199": "plus one five five five zero one zero zero one nine nine",
     "192.168.0.1": "one nine two dot one six eight dot zero dot one",
     "v2.10.3": "version two point ten point three",
+    "555-1234 line": "five five five one two three four line",
     "2.10.3": "two point ten point three",
     "ISBN 978-3-16": "I S B N nine seven eight three one six",
     "4111 1111 1111 1111": "four " + " ".join(["one"] * 15),
