@@ -5,13 +5,14 @@ SUPPORTED := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))
 PYTHON ?= $(shell for python in python3 python3.12 python3.11 python3.13; do \
 	$$python -c '$(SUPPORTED)' 2>/dev/null && echo $$python && break; done)
 
-.PHONY: help demo test lint format clean
+.PHONY: help demo test lint format docs clean
 
 help:
 	@echo "make demo    install, start a server, enrol the bundled clip, write demo.wav"
 	@echo "make test    install what the tests need and run them"
 	@echo "make lint    style, types and import rules"
 	@echo "make format  rewrite the sources in the house's style"
+	@echo "make docs    write the pages that are made from the sources"
 	@echo "make clean   remove the state and the demo's output (not the environment)"
 
 demo: $(VENV)/.installed
@@ -29,6 +30,9 @@ lint: $(VENV)/.installed-dev
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(VENV)/.installed
+	$(BIN)/python -c 'from api.report import settings_page; print(settings_page(), end="")' > docs/settings.md
 
 clean:
 	rm -rf state demo.wav

@@ -3,7 +3,7 @@
 import base64
 import json
 import logging
-from collections.abc import AsyncGenerator, Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -31,8 +31,8 @@ async def whole(
 ) -> Response:
     """The finished speech, with what is known about it in the headers."""
 
-    def work() -> tuple[Spoken, bytes]:
-        spoken = services.speaking.speak(order)
+    def work(unwanted: Callable[[], bool]) -> tuple[Spoken, bytes]:
+        spoken = services.speaking.speak(order, unwanted)
         return spoken, encode(spoken.speech.samples, spoken.speech.sample_rate, audio_format)
 
     with context.speech.place():

@@ -7,6 +7,16 @@ from rich.console import Console
 from rich.table import Table
 
 Document = dict[str, Any]
+_SETTINGS_HEAD = (
+    "# Settings",
+    "",
+    "Made by `make docs` from `api/settings.py`. Every setting is an environment variable; an unknown one that",
+    "starts with `VOICEKIN_` stops the start, and so does a value outside its range.",
+    "`voicekin settings` shows those of a machine.",
+    "",
+    "| variable | default | meaning |",
+    "| --- | --- | --- |",
+)
 _ENDINGS = {".ogg": "opus", ".m4a": "aac", ".raw": "pcm"}
 
 
@@ -29,6 +39,24 @@ def format_of(path: Path) -> str:
 
     ending = path.suffix.lower()
     return find_format(_ENDINGS.get(ending, ending.lstrip(".") or "wav")).name
+
+
+def settings_page() -> str:
+    """The reference of all settings, in Markdown."""
+    from api.settings import PREFIX, Settings
+
+    rows = [
+        f"| `{PREFIX}{name.upper()}` | {_default_of(field)} | {field.description} |"
+        for name, field in Settings.model_fields.items()
+    ]
+    return "\n".join([*_SETTINGS_HEAD, *rows, ""])
+
+
+def _default_of(field: Any) -> str:
+    from pydantic import SecretStr
+
+    value = field.default.get_secret_value() if isinstance(field.default, SecretStr) else field.default
+    return "" if value in ("", None) else f"`{value}`"
 
 
 def show_enrolled(console: Console, document: Document) -> None:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from api.errors import RequestRefused
-from cloning.errors import TextRefused
+from cloning.errors import Overloaded, TextRefused
 from cloning.types import FloatArray, Speech, SpeechOptions, SpeechRequest
 
 if TYPE_CHECKING:
     from cloning.synthesis import Synthesiser
-
     from store.service import Store
 
 SPEED_RANGE = (0.25, 4.0)
@@ -70,10 +70,7 @@ class SpokenStream:
     sample_rate: int
     seed: int
     model: str
-
-    def close(self) -> None:
-        if close := getattr(self.pieces, "close", None):
-            close()
+    close: Callable[[], None]
 
 
 class UsageLog:
@@ -92,8 +89,17 @@ class UsageLog:
     def flush(self) -> None:
         with self._lock:
             uses, self._uses = self._uses, {}
-        if uses:
+        try:
             self._store.touch(uses)
+        except BaseException:
+            self._give_back(uses)
+            raise
+
+    def _give_back(self, uses: Mapping[str, tuple[datetime, int]]) -> None:
+        with self._lock:
+            for speaker_id, (when, count) in uses.items():
+                later, more = self._uses.get(speaker_id, (when, 0))
+                self._uses[speaker_id] = (max(when, later), count + more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,18 +115,19 @@ class Speaking:
 
     @property
     def model(self) -> str:
-        return f"{self.synthesiser.voice.model_id}@{self.synthesiser.voice.revision}"
+        return self.synthesiser.voice.model_id
 
-    def speak(self, order: SpeechOrder) -> Spoken:
-        """The whole speech; one that is implausibly long or short is tried once more with another seed.
+    def speak(self, order: SpeechOrder, unwanted: Callable[[], bool] = lambda: False) -> Spoken:
+        """The whole speech; with a drawn seed, an implausible length is tried once more with another.
 
+        `unwanted` is asked after each sentence; once it says yes, the rest is not spoken.
         Raises: SpeakerNotFound, CloningError.
         """
-        request = self._request(order)
-        speech = self.synthesiser.speak(request)
-        if not plausible(speech, order.speed):
-            request = replace(request, options=replace(request.options, seed=_another(request.options.seed)))
-            speech = self.synthesiser.speak(request)
+        with self._request(order) as asked:
+            request, speech = asked, self._whole(asked, unwanted)
+            if order.seed is None and not plausible(speech, order.speed):
+                request = replace(asked, options=replace(asked.options, seed=_another(asked.options.seed)))
+                speech = self._whole(request, unwanted)
         cosine = float(np.dot(self.listen(speech), request.d_vector)) if order.verify else None
         return Spoken(speech, request.options.seed, self.model, cosine, _notices(speech, order.speed))
 
@@ -133,24 +140,40 @@ class Speaking:
             raise RequestRefused(
                 "verify_needs_whole", "verify needs the whole speech; set stream to false", field="verify"
             )
-        request = self._request(order)
-        pieces = self.synthesiser.stream(request)
-        return SpokenStream(pieces, self.synthesiser.voice.sample_rate, request.options.seed, self.model)
+        with ExitStack() as stack:
+            request = stack.enter_context(self._request(order))
+            pieces = stack.enter_context(self._pieces(request))
+            rate, seed = self.synthesiser.voice.sample_rate, request.options.seed
+            return SpokenStream(pieces, rate, seed, self.model, stack.pop_all().close)
 
-    def _request(self, order: SpeechOrder) -> SpeechRequest:
+    def _whole(self, request: SpeechRequest, unwanted: Callable[[], bool]) -> Speech:
+        parts: list[Speech] = []
+        with self._pieces(request) as pieces:
+            for piece in pieces:
+                parts.append(piece)
+                if unwanted():
+                    raise Overloaded("cancelled", "nobody waits for this speech any more")
+        return _join(parts)
+
+    def _pieces(self, request: SpeechRequest) -> closing[Generator[Speech, None, None]]:
+        return closing(cast(Generator[Speech, None, None], self.synthesiser.stream(request)))
+
+    @contextmanager
+    def _request(self, order: SpeechOrder) -> Iterator[SpeechRequest]:
+        """The request; until the block is left, pruning passes its speaker over."""
         self._check_text(order.text)
-        vector, encoder_id, _ = self.store.d_vector(order.speaker_id)
-        self.usage.add(order.speaker_id)
         seed = secrets.randbelow(MAX_SEED) if order.seed is None else order.seed
-        return SpeechRequest(
-            text=order.text,
-            d_vector=vector,
-            encoder_id=encoder_id,
-            language=order.language,
-            options=SpeechOptions(length_scale=1.0 / order.speed, seed=seed),
-            lexicon=order.lexicon,
-            deadline_s=self.timeout_s,
-        )
+        with self.store.hold(order.speaker_id) as (vector, encoder_id, _):
+            self.usage.add(order.speaker_id)
+            yield SpeechRequest(
+                text=order.text,
+                d_vector=vector,
+                encoder_id=encoder_id,
+                language=order.language,
+                options=SpeechOptions(length_scale=1.0 / order.speed, seed=seed),
+                lexicon=order.lexicon,
+                deadline_s=self.timeout_s,
+            )
 
     def _check_text(self, text: str) -> None:
         if len(text) > self.max_text_chars:
@@ -170,6 +193,17 @@ def plausible(speech: Speech, speed: float) -> bool:
         return True
     slowest, fastest = (bound * speed for bound in _PLAUSIBLE_SYMBOLS_PER_S)
     return slowest <= n_symbols / speech.duration_s <= fastest
+
+
+def _join(parts: list[Speech]) -> Speech:
+    return Speech(
+        samples=np.concatenate([part.samples for part in parts]),
+        sample_rate=parts[0].sample_rate,
+        durations=np.concatenate([part.durations for part in parts]),
+        n_sentences=sum(part.n_sentences for part in parts),
+        skipped=tuple(dict.fromkeys(sign for part in parts for sign in part.skipped)),
+        notices=tuple(dict.fromkeys(notice for part in parts for notice in part.notices)),
+    )
 
 
 def _another(seed: int) -> int:

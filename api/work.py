@@ -1,8 +1,10 @@
 """Heavy work off the event loop, so much of it at once and no more, and given up when the client has gone."""
 
 import asyncio
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TypeVar
 
 import anyio
@@ -41,18 +43,22 @@ class Workers:
         """The result of blocking work, from a thread."""
         return await anyio.to_thread.run_sync(work, limiter=self._limiter)
 
-    async def run_unless_gone(self, request: Request, work: Callable[[], T]) -> T:
-        """The result of blocking work. Raises: ClientDisconnect, as soon as the client has gone."""
+    async def run_unless_gone(self, request: Request, work: Callable[[Callable[[], bool]], T]) -> T:
+        """The result of blocking work, which is told when it is no longer wanted. Raises: ClientDisconnect."""
+        unwanted = threading.Event()
         gone = asyncio.create_task(_wait_gone(request))
-        done = asyncio.create_task(self.run(work))
+        done = asyncio.create_task(self.run(partial(work, unwanted.is_set)))
         try:
             await asyncio.wait((gone, done), return_when=asyncio.FIRST_COMPLETED)
             if not done.done():
                 raise ClientDisconnect()
             return await done
         finally:
+            unwanted.set()
             gone.cancel()
-            done.cancel()
+            # Its place is free only when its thread is.
+            with anyio.CancelScope(shield=True):
+                await asyncio.wait((done,))
 
 
 async def _wait_gone(request: Request) -> None:

@@ -12,6 +12,7 @@ from api.app import create_app
 from api.catalogue import CODES
 from api.cli import app as command_line
 from api.errors import TooBusy
+from api.report import settings_page
 from api.settings import Settings
 from api.work import Workers
 
@@ -55,6 +56,11 @@ def test_every_command_and_option_is_explained() -> None:
         names.add(name)
         assert sub.help, name
     assert {"serve", "enrol", "speak", "voices", "similar", "prune", "doctor", "settings"} <= names
+
+
+def test_the_settings_page_is_made_from_the_settings() -> None:
+    page = (ROOM.parent / "docs" / "settings.md").read_text("utf-8")
+    assert page == settings_page(), "run `make docs`"
 
 
 def test_only_the_settings_read_the_environment() -> None:

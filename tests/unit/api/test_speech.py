@@ -9,12 +9,12 @@ import pytest
 
 from api.errors import RequestRefused
 from api.speech import MAX_SEED, Speaking, SpeechOrder, UsageLog, plausible
-from cloning.errors import SynthesisFailed, TextRefused
+from cloning.errors import Overloaded, SynthesisFailed, TextRefused
 from cloning.types import FloatArray, Speech, SpeechRequest
-from store.errors import SpeakerNotFound
+from store.errors import SpeakerNotFound, StoreUnavailable
 from store.schema import migrate
 from store.service import Store
-from store.types import ClipRecord, NewSpeaker, StoreConfig
+from store.types import ClipRecord, NewSpeaker, PrunePolicy, StoreConfig
 
 RATE = 24000
 
@@ -22,30 +22,36 @@ RATE = 24000
 @dataclass(frozen=True)
 class _Voice:
     model_id: str = "voice"
-    revision: str = "7"
     sample_rate: int = RATE
 
 
 @dataclass
 class _Scripted:
-    """Answers with the speeches or errors it was given, in order, and remembers what it was asked."""
+    """Answers each request with two halves of the speech, or the error, that is next; remembers what it was asked."""
 
     answers: list[Speech | Exception]
     requests: list[SpeechRequest] = field(default_factory=list)
     voice: _Voice = field(default_factory=_Voice)
+    closed: int = 0
 
-    def speak(self, request: SpeechRequest) -> Speech:
+    def stream(self, request: SpeechRequest) -> Iterator[Speech]:
         self.requests.append(request)
+        return self._pieces()
+
+    def _pieces(self) -> Iterator[Speech]:
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
-        return answer
-
-    def stream(self, request: SpeechRequest) -> Iterator[Speech]:
-        yield self.speak(request)
+        try:
+            yield answer
+            yield answer
+        finally:
+            self.closed += 1
 
 
 def _speech(seconds: float, n_symbols: int) -> Speech:
+    """Half of a speech of so many seconds and symbols."""
+    seconds, n_symbols = seconds / 2, n_symbols // 2
     return Speech(np.full(round(seconds * RATE), 0.1, np.float32), RATE, np.ones(n_symbols, np.int64))
 
 
@@ -80,7 +86,7 @@ def test_a_request_carries_the_stored_vector_and_the_options(store: Store, speak
     np.testing.assert_allclose(request.d_vector, _unit(1), atol=1e-6)
     assert (request.encoder_id, request.language, request.deadline_s) == ("enc-1", "en", 9.0)
     assert (request.options.length_scale, request.options.seed, dict(request.lexicon)) == (0.5, 5, {"a": "b"})
-    assert (spoken.seed, spoken.model, spoken.cosine, spoken.notices) == (5, "voice@7", None, ())
+    assert (spoken.seed, spoken.model, spoken.cosine, spoken.notices) == (5, "voice", None, ())
 
 
 def test_a_seed_is_drawn_where_none_is_given(store: Store, speaker_id: str) -> None:
@@ -128,21 +134,28 @@ def test_an_unknown_speaker_never_reaches_the_voice(store: Store, speaker_id: st
     ],
 )
 def test_what_length_is_plausible(seconds: float, n_symbols: int, speed: float, expected: bool) -> None:
-    assert plausible(_speech(seconds, n_symbols), speed) is expected
+    assert plausible(_speech(2 * seconds, 2 * n_symbols), speed) is expected
 
 
 def test_an_implausible_length_is_tried_once_more_with_another_seed(store: Store, speaker_id: str) -> None:
     speaking, voice = _speaking(store, _speech(60, 60), _speech(4, 60))
-    spoken = speaking.speak(SpeechOrder(speaker_id, "Hello.", seed=MAX_SEED))
-    assert [request.options.seed for request in voice.requests] == [MAX_SEED, 1]
-    assert spoken.seed == 1
+    spoken = speaking.speak(SpeechOrder(speaker_id, "Hello."))
+    first, second = (request.options.seed for request in voice.requests)
+    assert first != second == spoken.seed
     assert spoken.notices == ()
 
 
 def test_a_length_that_stays_implausible_is_noticed(store: Store, speaker_id: str) -> None:
     speaking, voice = _speaking(store, _speech(60, 60), _speech(60, 60))
-    assert speaking.speak(SpeechOrder(speaker_id, "Hello.", seed=1)).notices == ("implausible_length",)
+    assert speaking.speak(SpeechOrder(speaker_id, "Hello.")).notices == ("implausible_length",)
     assert len(voice.requests) == 2
+
+
+def test_a_seed_that_was_asked_for_is_kept(store: Store, speaker_id: str) -> None:
+    speaking, voice = _speaking(store, _speech(60, 60))
+    spoken = speaking.speak(SpeechOrder(speaker_id, "Hello.", seed=MAX_SEED))
+    assert (spoken.seed, spoken.notices) == (MAX_SEED, ("implausible_length",))
+    assert len(voice.requests) == 1
 
 
 def test_a_failed_synthesis_is_never_audio(store: Store, speaker_id: str) -> None:
@@ -170,12 +183,49 @@ def test_uses_are_written_in_bulk(store: Store, speaker_id: str) -> None:
 
 
 def test_facts_are_texts_for_headers(store: Store, speaker_id: str) -> None:
-    odd = Speech(np.zeros(RATE, np.float32), RATE, np.ones(12, np.int64), skipped=("名", "前"), notices=("slow",))
+    odd = Speech(np.zeros(RATE // 2, np.float32), RATE, np.ones(12, np.int64), skipped=("名", "前"), notices=("slow",))
     speaking, _ = _speaking(store, odd)
     facts = speaking.speak(SpeechOrder(speaker_id, "Hello.", seed=2)).facts()
     assert facts == {
         "audio-seconds": "1.000",
         "seed": "2",
-        "model": "voice@7",
+        "model": "voice",
         "notices": "slow; skipped characters: 名 前",
     }
+
+
+def test_what_nobody_waits_for_is_not_spoken_to_its_end(store: Store, speaker_id: str) -> None:
+    speaking, voice = _speaking(store, _speech(1, 12))
+    with pytest.raises(Overloaded) as refused:
+        speaking.speak(SpeechOrder(speaker_id, "Hello."), unwanted=lambda: True)
+    assert refused.value.code == "cancelled"
+    assert voice.closed == 1
+
+
+def test_closing_a_stream_closes_the_voices_and_frees_the_speaker(store: Store, speaker_id: str) -> None:
+    speaking, voice = _speaking(store, _speech(1, 12))
+    stream = speaking.stream(SpeechOrder(speaker_id, "Hello."))
+    next(stream.pieces)
+    policy = PrunePolicy(older_than_days=0)
+    assert store.prune(policy, dry_run=True).victims == ()
+    stream.close()
+    assert voice.closed == 1
+    assert [victim[0] for victim in store.prune(policy, dry_run=True).victims] == [speaker_id]
+
+
+class _Unwilling:
+    """A store whose database does not answer."""
+
+    def touch(self, uses: object) -> None:
+        raise StoreUnavailable("store_unavailable", "the database does not answer")
+
+
+def test_uses_that_could_not_be_written_are_kept_for_the_next_time(store: Store, speaker_id: str) -> None:
+    usage = UsageLog(_Unwilling())  # type: ignore[arg-type]
+    usage.add(speaker_id)
+    with pytest.raises(StoreUnavailable):
+        usage.flush()
+    usage.add(speaker_id)
+    usage._store = store
+    usage.flush()
+    assert store.get(speaker_id).uses == 2
