@@ -44,9 +44,10 @@ def load_state(folder: Path, learner: Learner) -> Progress:
         average.copy_(tensors[f"average.{name}"])
     for key, optimiser in _both(learner):
         saved = optimiser.state_dict()
-        n = len(saved["param_groups"][0]["params"])
+        # An optimiser that has not stepped yet has no state, and none was saved.
+        stepped = [i for i in saved["param_groups"][0]["params"] if f"{key}.{i}.step" in tensors]
         saved["state"] = {
-            i: {part: tensors[f"{key}.{i}.{part}"] for part in ("step", "exp_avg", "exp_avg_sq")} for i in range(n)
+            i: {part: tensors[f"{key}.{i}.{part}"] for part in ("step", "exp_avg", "exp_avg_sq")} for i in stepped
         }
         optimiser.load_state_dict(saved)
     return Progress(**json.loads((folder / "progress.json").read_text()))

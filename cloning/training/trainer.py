@@ -64,8 +64,9 @@ class Trainer:
             self._step(next(self.draws))
             self.progress.step += 1
             if self.progress.step % every == 0:
-                self._report(every / (time.monotonic() - reported_at))
-                reported_at = time.monotonic()
+                now = time.monotonic()
+                self._report(every / (now - reported_at), spent_before + now - start)
+                reported_at = now
 
     def agree(self, value: float) -> float:
         """The first rank's figure on every rank, so that clocks cannot drive them apart."""
@@ -100,10 +101,10 @@ class Trainer:
         shape = self.learner.train.shapes[draw.shape]
         self.learner.step(shape, rows, companions, adversary, conversion)
 
-    def _report(self, steps_per_s: float) -> None:
+    def _report(self, steps_per_s: float, elapsed_s: float) -> None:
         *sums, n = self.learner.sums.tolist()
         self.learner.sums.zero_()
-        report = {"step": self.progress.step, "elapsed_s": self.progress.elapsed_s, "steps_per_s": steps_per_s}
+        report = {"step": self.progress.step, "elapsed_s": elapsed_s, "steps_per_s": steps_per_s}
         report |= {name: value / n for name, value in zip(LOSSES, sums, strict=True)}
         if self.rank == 0:
             rounded = {k: float(f"{v:.4g}") if isinstance(v, float) else v for k, v in report.items()}

@@ -1,0 +1,181 @@
+"""The scheduler against an engine that only does arithmetic."""
+
+import threading
+from collections.abc import Sequence
+from concurrent.futures import wait
+
+import numpy as np
+import pytest
+
+from cloning.engines.base import Planned
+from cloning.engines.buckets import group_by_length
+from cloning.errors import EngineError, Overloaded, SynthesisFailed
+from cloning.scheduler import Scheduler
+from cloning.types import FloatArray, Sentence
+
+HOP = 4
+
+
+class CountingEngine:
+    """A sentence of n symbols lasts n frames, and its samples are its first token id; 99 in a sentence is poison."""
+
+    name, device = "counting", "cpu"
+
+    def __init__(self, max_batch: int = 4) -> None:
+        self.max_batch = max_batch
+        self.batches: list[int] = []
+        self.order: list[int] = []
+        self.gate = threading.Event()
+        self.gate.set()
+        self.entered = threading.Event()
+
+    def prior(self, sentences: Sequence[Sentence]) -> list[Planned]:
+        self.entered.set()
+        assert self.gate.wait(20)
+        self.batches.append(len(sentences))
+        self.order += [int(s.token_ids[0]) for s in sentences]
+        return [Planned(s, np.ones(len(s.token_ids), np.int64), None, i) for i, s in enumerate(sentences)]
+
+    def decode(self, planned: Sequence[Planned]) -> list[FloatArray]:
+        if any(99 in p.sentence.token_ids for p in planned):
+            raise RuntimeError("poison")
+        return [np.full(p.n_frames * HOP, p.sentence.token_ids[0], np.float32) for p in planned]
+
+    def close(self) -> None:
+        pass
+
+
+def sentence(token: int, length: int = 3, deadline_s: float | None = None, priority: int = 0) -> Sentence:
+    from cloning.types import SpeechOptions
+
+    ids = np.full(length, token, np.int64)
+    return Sentence(ids, np.zeros(2, np.float32), 0, SpeechOptions(), deadline_s, priority)
+
+
+@pytest.fixture
+def engine() -> CountingEngine:
+    return CountingEngine()
+
+
+def blocked(engine: CountingEngine, **settings: object) -> tuple[Scheduler, object]:
+    """A scheduler whose engine is busy with a first sentence until the gate opens."""
+    scheduler = Scheduler(engine, **settings)  # type: ignore[arg-type]  # each test passes its own
+    engine.gate.clear()
+    (first,) = scheduler.submit([sentence(1)])
+    assert engine.entered.wait(20)
+    return scheduler, first
+
+
+def test_every_caller_gets_its_own_samples(engine: CountingEngine) -> None:
+    scheduler = Scheduler(engine)
+    lengths = [3, 50, 4, 7, 2, 90, 5, 6]
+    futures = [scheduler.submit([sentence(10 + i, n)])[0] for i, n in enumerate(lengths)]
+    for i, (future, n) in enumerate(zip(futures, lengths, strict=True)):
+        spoken = future.result(20)
+        assert spoken.samples.shape == (n * HOP,)
+        assert (spoken.samples == 10 + i).all()
+    scheduler.close()
+
+
+def test_what_came_while_the_engine_worked_shares_the_next_batch(engine: CountingEngine) -> None:
+    scheduler, first = blocked(engine)
+    rest = scheduler.submit([sentence(i) for i in range(2, 8)])
+    engine.gate.set()
+    wait([first, *rest], 20)
+    assert engine.batches == [1, 4, 2]
+    scheduler.close()
+
+
+def test_lower_priority_numbers_go_first(engine: CountingEngine) -> None:
+    engine.max_batch = 1
+    scheduler, first = blocked(engine)
+    bulk = scheduler.submit([sentence(20 + i, priority=5) for i in range(3)])
+    urgent = scheduler.submit([sentence(30, priority=0)])
+    engine.gate.set()
+    wait([first, *bulk, *urgent], 20)
+    assert engine.order == [1, 30, 20, 21, 22]
+    scheduler.close()
+
+
+def test_a_full_queue_refuses_all_of_a_request(engine: CountingEngine) -> None:
+    scheduler, first = blocked(engine, max_queue=3)
+    scheduler.submit([sentence(2), sentence(3)])
+    with pytest.raises(Overloaded) as caught:
+        scheduler.submit([sentence(4), sentence(5)])
+    assert caught.value.code == "queue_full"
+    assert caught.value.details == {"waiting": 2, "limit": 3}
+    assert scheduler.stats().waiting == 2
+    engine.gate.set()
+    scheduler.close()
+
+
+def test_a_cancelled_sentence_never_reaches_the_engine(engine: CountingEngine) -> None:
+    scheduler, first = blocked(engine)
+    gone, kept = scheduler.submit([sentence(2), sentence(3)])
+    assert gone.cancel()
+    engine.gate.set()
+    assert (kept.result(20).samples == 3).all()
+    assert 2 not in engine.order
+    assert scheduler.stats().cancelled == 1
+    scheduler.close()
+
+
+def test_a_missed_deadline_is_refused_and_the_rest_goes_on() -> None:
+    now = [0.0]
+    engine = CountingEngine()
+    scheduler, first = blocked(engine, clock=lambda: now[0])
+    late, fine = scheduler.submit([sentence(2, deadline_s=1.0), sentence(3, deadline_s=60.0)])
+    now[0] = 5.0
+    engine.gate.set()
+    with pytest.raises(Overloaded) as caught:
+        late.result(20)
+    assert caught.value.code == "deadline_missed"
+    assert (fine.result(20).samples == 3).all()
+    scheduler.close()
+
+
+def test_a_failed_batch_fails_alone(engine: CountingEngine) -> None:
+    scheduler = Scheduler(engine)
+    (poisoned,) = scheduler.submit([sentence(99)])
+    with pytest.raises(EngineError) as caught:
+        poisoned.result(20)
+    assert caught.value.code == "engine_failed"
+    (fine,) = scheduler.submit([sentence(5)])
+    assert (fine.result(20).samples == 5).all()
+    assert scheduler.stats().failed == 1
+    scheduler.close()
+
+
+def test_a_sentence_that_would_last_too_long_fails_without_its_neighbours(engine: CountingEngine) -> None:
+    scheduler, first = blocked(engine, max_frames=40)
+    endless, fine = scheduler.submit([sentence(2, 41), sentence(3, 40)])
+    engine.gate.set()
+    with pytest.raises(SynthesisFailed):
+        endless.result(20)
+    assert len(fine.result(20).samples) == 40 * HOP
+    scheduler.close()
+
+
+def test_closing_finishes_what_runs_and_refuses_what_waits(engine: CountingEngine) -> None:
+    scheduler, first = blocked(engine)
+    (waiting,) = scheduler.submit([sentence(2)])
+    closer = threading.Thread(target=scheduler.close)
+    closer.start()
+    with pytest.raises(Overloaded) as caught:
+        waiting.result(20)
+    assert caught.value.code == "closed"
+    engine.gate.set()
+    closer.join(20)
+    assert (first.result(0).samples == 1).all()  # type: ignore[attr-defined]  # a future
+    with pytest.raises(Overloaded):
+        scheduler.submit([sentence(3)])
+
+
+def test_groups_hold_every_index_once_and_waste_little() -> None:
+    lengths = [5, 100, 6, 97, 50, 5, 5, 52, 300]
+    groups = group_by_length(lengths, max_batch=3, max_waste=0.25)
+    assert sorted(i for g in groups for i in g) == list(range(len(lengths)))
+    for group in groups:
+        area = max(lengths[i] for i in group) * len(group)
+        assert len(group) <= 3
+        assert area - sum(lengths[i] for i in group) <= 0.25 * area

@@ -1,0 +1,126 @@
+"""A request through the front end, the scheduler and a tiny voice."""
+
+import dataclasses
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from cloning import bundle
+from cloning.errors import BadConditioning, EngineError, LanguageUnsupported, TextRefused
+from cloning.model import YourTTS
+from cloning.synthesis import Synthesiser
+from cloning.training.recipes import tiny_voice
+from cloning.types import SpeechOptions, SpeechRequest
+
+ENCODER = "ge2e-test-v1"
+TWO_SENTENCES = "The first sentence is here. And a second one follows it."
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch.manual_seed(3)
+    path = tmp_path_factory.mktemp("tiny")
+    config = tiny_voice(ENCODER)
+    bundle.save(path, config, YourTTS(config).state_dict(), "# tiny\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def voice(folder: Path) -> Iterator[Synthesiser]:
+    with Synthesiser.open(folder, threads=1) as opened:
+        yield opened
+
+
+def vector(seed: int = 0) -> np.ndarray:
+    drawn = np.random.default_rng(seed).standard_normal(256).astype(np.float32)
+    return drawn / np.linalg.norm(drawn)
+
+
+def request(text: str = TWO_SENTENCES, seed: int = 1, speaker: int = 0, **options: float) -> SpeechRequest:
+    return SpeechRequest(text, vector(speaker), ENCODER, options=SpeechOptions(seed=seed, **options))
+
+
+def test_speech_says_what_it_is(voice: Synthesiser) -> None:
+    speech = voice.speak(request())
+    assert speech.n_sentences == 2
+    assert speech.samples.dtype == np.float32
+    assert speech.sample_rate == voice.voice.sample_rate == 24000
+    assert np.abs(speech.samples).max() <= 1
+    assert (speech.durations >= 1).all()
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_does_not(voice: Synthesiser) -> None:
+    first, again, other = (voice.speak(request(seed=s)).samples for s in (5, 5, 6))
+    assert np.array_equal(first, again)
+    assert len(first) != len(other) or not np.array_equal(first, other)
+
+
+def test_streaming_gives_the_same_samples_sentence_by_sentence(voice: Synthesiser) -> None:
+    pieces = list(voice.stream(request()))
+    assert len(pieces) == 2
+    assert np.array_equal(np.concatenate([p.samples for p in pieces]), voice.speak(request()).samples)
+
+
+def test_parallel_callers_get_what_they_get_alone(voice: Synthesiser) -> None:
+    requests = [request(f"Caller number {i} speaks here.", seed=i, speaker=i) for i in range(8)]
+    alone = [voice.speak(r).samples for r in requests]
+    together: dict[int, np.ndarray] = {}
+    threads = [
+        threading.Thread(target=lambda i=i, r=r: together.__setitem__(i, voice.speak(r).samples))
+        for i, r in enumerate(requests)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for i, samples in enumerate(alone):
+        assert np.array_equal(samples, together[i])
+
+
+def test_a_longer_length_scale_takes_longer(voice: Synthesiser) -> None:
+    assert voice.speak(request(length_scale=2.0)).duration_s > 1.5 * voice.speak(request()).duration_s
+
+
+def test_everything_that_can_be_refused_is_refused_before_the_stream_starts(voice: Synthesiser) -> None:
+    with pytest.raises(TextRefused):
+        voice.stream(request("..."))
+    with pytest.raises(LanguageUnsupported):
+        voice.stream(dataclasses.replace(request(), language="xx"))
+
+
+def test_a_vector_of_another_encoder_is_refused(voice: Synthesiser) -> None:
+    with pytest.raises(BadConditioning) as caught:
+        voice.speak(dataclasses.replace(request(), encoder_id="ge2e-other-v1"))
+    assert caught.value.code == "wrong_encoder"
+
+
+@pytest.mark.parametrize(
+    "bad", [vector()[:255], vector() * 2, np.full(256, np.nan, np.float32), vector().astype(np.float64)]
+)
+def test_a_vector_that_is_none_is_refused(voice: Synthesiser, bad: np.ndarray) -> None:
+    with pytest.raises(BadConditioning) as caught:
+        voice.speak(dataclasses.replace(request(), d_vector=bad))
+    assert caught.value.code == "bad_vector"
+
+
+def test_closing_a_stream_takes_the_rest_out_of_the_queue(voice: Synthesiser) -> None:
+    before = voice.stats()
+    stream = voice.stream(request("One sentence is said. " * 30))
+    next(stream)
+    stream.close()
+    voice.speak(request())
+    after = voice.stats()
+    assert after.waiting == 0
+    assert after.sentences - before.sentences + after.cancelled - before.cancelled == 32
+
+
+def test_a_device_that_is_not_there_is_named(folder: Path) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a CUDA device, so none is missing")
+    with pytest.raises(EngineError) as caught:
+        Synthesiser.open(folder, device="cuda")
+    assert caught.value.code == "engine_unavailable"

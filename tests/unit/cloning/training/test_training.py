@@ -1,0 +1,227 @@
+"""Training from end to end on a corpus of made-up sounds: prepare, learn, stop, go on, export, speak."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+
+from cloning import bundle
+from cloning.training.config import Schedule, TrainConfig
+from cloning.training.corpus import hold_out, read_manifest, with_warps
+from cloning.training.data import PackedCorpus, Shape, draws
+from cloning.training.errors import CorpusError, PackError, TrainingStopped
+from cloning.training.learner import Learner
+from cloning.training.prepare import active_level_dbfs, load_samples, prepare
+from cloning.training.recipes import tiny_voice
+from cloning.training.run import Slice, train_config, train_slice
+from cloning.training.state import load_state, save_state
+from cloning.training.trainer import Progress, Trainer, rate_factor
+
+RATE = 24000
+ENCODER = "ge2e-test-v1"
+TEXTS = ("a short line of text", "another one, a bit longer than that", "and the last")
+SMALL = TrainConfig(
+    shapes=(Shape(200, 60, 2), Shape(400, 80, 2)),
+    n_segments=4,
+    conversion_rows=2,
+    report_every=2,
+    schedule=Schedule(
+        total_s=60, adversary_from=2, conversion_from=4, conversion_every=2, duration_from=2, warmup_steps=2
+    ),
+)
+
+
+class Ears(torch.nn.Module):
+    """A speaker network for tests: gradients pass through it and vectors have norm 1."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.linear = torch.nn.Linear(40, 256)
+
+    def mels(self, audio: torch.Tensor) -> torch.Tensor:
+        return audio[:, : audio.shape[1] // 160 * 160].reshape(len(audio), -1, 160)[:, :, :40]
+
+    def embed_mels(self, mels: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.normalize(self.linear(mels.mean(1)), dim=1)
+
+
+def embed(clips: object, sample_rate: int) -> np.ndarray:
+    vectors = np.random.default_rng(len(list(clips))).standard_normal((len(list(clips)), 256))  # type: ignore[call-overload]
+    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def corpus_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An LJSpeech-style folder: sweeps of 1 to 3 s."""
+    folder = tmp_path_factory.mktemp("corpus")
+    (folder / "wavs").mkdir()
+    rng, lines = np.random.default_rng(0), []
+    for i in range(9):
+        t = np.arange(RATE + i * 5000) / RATE
+        sound = 0.2 * np.sin(2 * np.pi * (150 + 40 * i) * t * (1 + 0.3 * t)) + rng.normal(0, 0.003, len(t))
+        soundfile.write(folder / "wavs" / f"c{i}.wav", sound, RATE)
+        lines.append(f"c{i}|{TEXTS[i % 3]}")
+    (folder / "metadata.csv").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def pack_dir(corpus_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("pack")
+    utterances = with_warps(read_manifest(corpus_dir / "metadata.csv"), 0.9, 1.1)
+    summary = prepare(utterances, folder, tiny_voice(ENCODER), embed, 1, lambda *_: None)
+    assert (summary.n_utterances, summary.n_speakers, summary.refused) == (27, 3, ())
+    return folder
+
+
+def learner(pack_dir: Path, train: TrainConfig = SMALL) -> Learner:
+    voice = tiny_voice(ENCODER)
+    return Learner(voice, train, PackedCorpus(pack_dir, voice.audio.hop_length, torch.device("cpu")), Ears())
+
+
+def test_a_second_preparation_decodes_nothing_again(pack_dir: Path, corpus_dir: Path) -> None:
+    before = {p.name: p.stat().st_mtime_ns for p in pack_dir.glob("part-*")}
+    utterances = with_warps(read_manifest(corpus_dir / "metadata.csv"), 0.9, 1.1)
+    prepare(utterances, pack_dir, tiny_voice(ENCODER), embed, 1, lambda *_: None)
+    assert {p.name: p.stat().st_mtime_ns for p in pack_dir.glob("part-*")} == before
+
+
+def test_batches_hold_the_recordings(pack_dir: Path, corpus_dir: Path) -> None:
+    corpus = PackedCorpus(pack_dir, 256, torch.device("cpu"))
+    shape = Shape(400, 80, 2)
+    batch = corpus.batch(torch.tensor([0, 5]), shape)
+    assert batch.audio.shape == (2, 400 * 256)
+    for i in range(2):
+        n = int(batch.n_frames[i]) * 256
+        assert not batch.audio[i, n:].any() and batch.audio[i, :n].any()
+        assert int(batch.x_mask[i].sum()) == int(batch.n_symbols[i])
+
+
+def test_ranks_walk_through_the_same_shapes_with_rows_of_their_own(pack_dir: Path) -> None:
+    corpus = PackedCorpus(pack_dir, 256, torch.device("cpu"))
+    first, second = (draws(corpus, SMALL.shapes, 1, rank, 0.5, 0.0) for rank in (0, 1))
+    pairs = [(next(first), next(second)) for _ in range(20)]
+    assert all(a.shape == b.shape for a, b in pairs)
+    assert any((a.rows != b.rows).any() for a, b in pairs)
+    for draw, _ in pairs:
+        table = corpus.host_table
+        assert (table[draw.rows, 4] == table[draw.companions, 4]).all()
+        assert (table[draw.rows, 1] <= SMALL.shapes[draw.shape].n_frames).all()
+
+
+def test_a_few_steps_change_every_network_and_lower_the_mel_loss(pack_dir: Path, tmp_path: Path) -> None:
+    taught = learner(pack_dir)
+    before = {n: p.detach().clone() for n, p in taught.model.named_parameters()}
+    reports: list[dict[str, float]] = []
+    Trainer(taught, Progress(), tmp_path / "log.jsonl", reports.append).fit(600, max_steps=12)
+    still = {n.split(".")[0] for n, p in taught.model.named_parameters() if torch.equal(p, before[n])}
+    moved = {n.split(".")[0] for n, p in taught.model.named_parameters() if not torch.equal(p, before[n])}
+    assert moved >= {"text_encoder", "durations", "flow", "decoder", "posterior", "speaker", "recordings"}, still
+    assert reports[-1]["mel"] < reports[0]["mel"]
+    assert reports[-1]["conversion"] > 0 and reports[-1]["discriminator"] > 0
+    assert len((tmp_path / "log.jsonl").read_text().splitlines()) == 6
+
+
+def test_state_goes_round_without_a_change(pack_dir: Path, tmp_path: Path) -> None:
+    taught, progress = learner(pack_dir), Progress()
+    Trainer(taught, progress, tmp_path / "log.jsonl", lambda _: None).fit(600, max_steps=6)
+    save_state(tmp_path / "run", taught, progress)
+    fresh = learner(pack_dir)
+    assert load_state(tmp_path / "run", fresh) == progress
+    for mine, theirs in ((taught.parameters, fresh.parameters), (taught.average, fresh.average)):
+        assert all(torch.equal(a, b) for a, b in zip(mine, theirs, strict=True))
+    for mine, theirs in ((taught.optimiser, fresh.optimiser), (taught.judge_optimiser, fresh.judge_optimiser)):
+        for a, b in zip(mine.state.values(), theirs.state.values(), strict=True):
+            assert torch.equal(a["exp_avg"], b["exp_avg"]) and float(a["step"]) == float(b["step"])
+
+
+def test_a_slice_exports_a_voice_that_a_second_slice_goes_on_with(pack_dir: Path, tmp_path: Path) -> None:
+    settings = json.dumps({"shapes": [[400, 80, 2]], "n_segments": 4, "report_every": 2})
+    plan = Slice(pack_dir, tmp_path, "tiny", 2.0, 10.0, None, None, 0.0, settings, ("Hello there.",))
+    for _ in range(2):
+        train_slice(plan, Ears(), ENCODER, torch.device("cpu"), 0, 1)
+    steps = [json.loads(line)["step"] for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert steps == sorted(steps) and len(set(steps)) >= 2
+    assert bundle.load_model(tmp_path / "bundle", torch.device("cpu")).config.encoder_id == ENCODER
+    progress = json.loads((tmp_path / "progress.json").read_text())
+    assert progress["elapsed_s"] > 2
+
+
+def test_a_loss_that_is_not_a_number_stops_training_and_keeps_the_saved_state(pack_dir: Path, tmp_path: Path) -> None:
+    taught, progress = learner(pack_dir), Progress()
+    save_state(tmp_path, taught, progress)
+    saved = (tmp_path / "state.safetensors").read_bytes()
+    with torch.no_grad():
+        taught.parameters[0].fill_(float("nan"))
+    with pytest.raises(TrainingStopped) as caught:
+        Trainer(taught, progress, tmp_path / "log.jsonl", lambda _: None).fit(600, max_steps=4)
+    assert caught.value.code == "not_finite"
+    assert (tmp_path / "state.safetensors").read_bytes() == saved
+
+
+def test_rates_warm_up_stay_and_fall_to_their_floor() -> None:
+    schedule = Schedule(total_s=100, flat_share=0.4, floor=0.05, warmup_steps=10)
+    assert rate_factor(schedule, 0, 0.0) == pytest.approx(0.1)
+    assert rate_factor(schedule, 20, 40.0) == 1.0
+    assert rate_factor(schedule, 20, 70.0) == pytest.approx(0.5)
+    assert rate_factor(schedule, 20, 500.0) == pytest.approx(0.05)
+
+
+def test_held_out_speakers_are_out_with_their_warps(corpus_dir: Path) -> None:
+    utterances = with_warps(read_manifest(corpus_dir / "metadata.csv"), 0.9, 1.1)
+    learn, kept = hold_out(utterances, frozenset({"speaker"}))
+    assert learn == [] and len(kept) == 9 and all(u.warp == 1.0 for u in kept)
+
+
+def test_levels_are_made_equal_and_warps_change_the_length(corpus_dir: Path) -> None:
+    encoded = (corpus_dir / "wavs" / "c8.wav").read_bytes()
+    plain, faster = (load_samples(encoded, warp, RATE) for warp in (1.0, 1.25))
+    assert len(faster) == pytest.approx(len(plain) / 1.25, abs=2)
+    assert active_level_dbfs(plain, RATE) == pytest.approx(-24, abs=0.5)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("c0", "line 1"), ("c0|fine\nc1|", "line 2"), ("missing|words", "missing.wav")],
+)
+def test_a_manifest_that_cannot_be_understood_names_its_line(corpus_dir: Path, text: str, words: str) -> None:
+    path = corpus_dir / "broken.csv"
+    path.write_text(text)
+    with pytest.raises(CorpusError) as caught:
+        read_manifest(path)
+    assert words in caught.value.message
+
+
+def test_clips_that_cannot_be_used_are_refused_with_reasons(corpus_dir: Path, tmp_path: Path) -> None:
+    utterances = read_manifest(corpus_dir / "metadata.csv")[:2]
+    silent, text = tmp_path / "silent.wav", tmp_path / "text.wav"
+    soundfile.write(silent, np.zeros(RATE * 2), RATE)
+    text.write_text("not audio")
+    from dataclasses import replace
+
+    broken = [replace(utterances[0], file=str(p)) for p in (silent, text)]
+    summary = prepare([*utterances, *broken], tmp_path / "pack", tiny_voice(ENCODER), embed, 1, lambda *_: None)
+    assert summary.n_utterances == 2
+    assert any("silent" in r for r in summary.refused) and any("text.wav" in r for r in summary.refused)
+    with pytest.raises(CorpusError) as caught:
+        prepare(broken, tmp_path / "empty", tiny_voice(ENCODER), embed, 1, lambda *_: None)
+    assert caught.value.code == "nothing_to_learn"
+
+
+def test_a_pack_that_is_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(PackError) as caught:
+        PackedCorpus(tmp_path, 256, torch.device("cpu"))
+    assert caught.value.code == "pack_missing"
+    (tmp_path / "pack.json").write_text('{"version": 999}')
+    with pytest.raises(PackError) as caught:
+        PackedCorpus(tmp_path, 256, torch.device("cpu"))
+    assert caught.value.code == "pack_version"
+
+
+def test_a_setting_that_does_not_exist_is_named() -> None:
+    with pytest.raises(TrainingStopped, match="learning_rat"):
+        train_config('{"schedule": {"learning_rat": 1}}', 10)
