@@ -30,16 +30,9 @@ Named = Annotated[str, typer.Argument(metavar="SPEAKER", help="A speaker's id or
 
 def main() -> None:
     """Runs the command line; an error of ours becomes one line and exit code 1."""
-    from api.report import refusal
+    from api.report import guarded
 
-    try:
-        app()
-    except Exception as error:
-        words = refusal(error)
-        if words is None:
-            raise
-        Console(stderr=True).print(words, style="red", markup=False, highlight=False, soft_wrap=True)
-        sys.exit(1)
+    guarded(app)
 
 
 @app.command()

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from api.errors import ServerRefused
+from api.report import guarded
 from api.settings import Settings, load_settings
 from store.schema import migrate
 
@@ -104,8 +105,9 @@ def _wait_ready(client: httpx.Client) -> None:
         response = client.get("/health/ready")
         if response.is_success:
             return
-        if time.monotonic() > until:
-            raise ServerRefused("server_failed", f"not ready after {READY_WITHIN_S:.0f} s: {response.json()['detail']}")
+        problem = response.json()
+        if time.monotonic() > until or str(problem.get("reason", "")).startswith(("bundle_", "engine_")):
+            raise ServerRefused("server_failed", f"the server cannot become ready: {problem['detail']}")
         time.sleep(0.1)
 
 
@@ -147,4 +149,4 @@ def _show(console: Console, clock: _Clock, response: httpx.Response, speak_s: fl
 
 
 if __name__ == "__main__":
-    main()
+    guarded(main)

@@ -1,5 +1,7 @@
 """How the command line shows documents and errors to people."""
 
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,19 @@ _SETTINGS_HEAD = (
 _ENDINGS = {".ogg": "opus", ".m4a": "aac", ".raw": "pcm"}
 
 
-def refusal(error: Exception) -> str | None:
+def guarded(work: Callable[[], object]) -> None:
+    """Does the work; an error of ours becomes one line and exit code 1, a fault of the program stays what it is."""
+    try:
+        work()
+    except Exception as error:
+        words = _refusal(error)
+        if words is None:
+            raise
+        Console(stderr=True).print(words, style="red", markup=False, highlight=False, soft_wrap=True)
+        sys.exit(1)
+
+
+def _refusal(error: Exception) -> str | None:
     """One line for an error of ours; None for a fault of the program."""
     from pydantic import ValidationError
 

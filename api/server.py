@@ -16,7 +16,7 @@ from api.settings import Settings
 
 logger = logging.getLogger("voicekin")
 _BACKLOG = 2048
-_OURS = ("voicekin", "encoder", "cloning", "store", "uvicorn")
+_OURS = ("voicekin", "encoder", "cloning", "store")
 
 
 class _Server(uvicorn.Server):
