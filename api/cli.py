@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from api.training import app as training
+
 if TYPE_CHECKING:
     from api.door import Door
     from api.settings import Settings
@@ -23,6 +25,7 @@ app = typer.Typer(
     '`voicekin speak Ada "Good morning." -o out.wav`. Commands work on this machine; '
     "with --server URL they ask a running server.",
 )
+app.add_typer(training, name="train")
 Server = Annotated[str | None, typer.Option("--server", help="URL of a running server; by default, this machine.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 Named = Annotated[str, typer.Argument(metavar="SPEAKER", help="A speaker's id or name.")]

@@ -1,11 +1,14 @@
 """Start, readiness, shutdown and sudden death of the server process."""
 
+import json
 import signal
+import socket
 import subprocess
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -139,6 +142,26 @@ def test_more_requests_than_allowed_are_told_to_come_back(other_server: Starter)
             thread.join()
         assert sorted(set(statuses)) == [200, 503]
         assert client.post("/v1/speech", json={**body, "text": "Now?"}).status_code == 200
+
+
+def test_a_client_that_never_reads_is_let_go(other_server: Starter) -> None:
+    server = other_server(MAX_REQUESTS="1", SEND_TIMEOUT_S="0.5")
+    with httpx.Client(base_url=server.url, timeout=60) as client:
+        body = {"speaker_id": enrol(client, "Patient"), "text": LONG, "format": "pcm", "stream": True, "speed": 0.25}
+        content = json.dumps(body).encode()
+        address = urlsplit(server.url)
+        with socket.socket() as connection:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            connection.connect((address.hostname, address.port))
+            head = f"POST /v1/speech HTTP/1.1\r\nHost: x\r\nContent-Length: {len(content)}\r\n"
+            connection.sendall(head.encode() + b"Content-Type: application/json\r\n\r\n" + content)
+            connection.recv(64)
+            until = time.monotonic() + 20
+            while (next_one := client.post("/v1/speech", json={**body, "text": "Next."})).status_code == 503:
+                assert time.monotonic() < until, server.log.read_text()
+                time.sleep(0.1)
+            assert next_one.status_code == 200
+            assert "voicekin_cancelled_total 1.0" in client.get("/metrics").text
 
 
 def test_a_state_folder_that_cannot_be_written_is_said(tmp_path: Path, voice_dir: Path) -> None:

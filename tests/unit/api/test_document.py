@@ -42,6 +42,13 @@ def test_the_document_has_an_example_of_every_error_code(document: dict) -> None
     assert set(CODES) - NOT_OVER_HTTP - shown == set()
 
 
+def test_every_route_stands_on_the_page(document: dict) -> None:
+    page = (ROOM.parent / "docs" / "http.md").read_text("utf-8")
+    for path, methods in document["paths"].items():
+        for method in methods:
+            assert f"`{method.upper()} {path}`" in page, (method, path)
+
+
 def test_requests_have_examples(document: dict) -> None:
     schemas = document["components"]["schemas"]
     for name in ("SpeechIn", "OpenAISpeechIn"):
