@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    pass
+    from collections.abc import Sequence
+
+    from torch import Tensor
+    from torch.nn import Module
+
+    from cloning.training.prepare import Embed
+    from cloning.training.run import Slice
+    from encoder.types import FloatArray
 
 app = typer.Typer(help="Train a voice: prepare a corpus, run in slices, export a bundle.", no_args_is_help=True)
 
