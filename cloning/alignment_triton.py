@@ -1,5 +1,8 @@
 """Monotonic alignment search on the GPU: one program for each utterance keeps a whole column in registers."""
 
+# The kernel is Triton's language in Python's clothes: its values have no Python types and its arguments are pointers.
+# mypy: disable-error-code="untyped-decorator, no-untyped-def, attr-defined"
+
 import torch
 import triton
 import triton.language as tl
@@ -7,7 +10,9 @@ from torch import Tensor
 
 
 @triton.jit
-def _search_kernel(score, moves, durations, n_symbols, n_frames, max_frames, max_symbols, WIDTH: tl.constexpr):
+def _search_kernel(  # noqa: PLR0913, PLR0917  # a kernel takes each pointer and size by itself
+    score, moves, durations, n_symbols, n_frames, max_frames, max_symbols, WIDTH: tl.constexpr
+):
     row = tl.program_id(0).to(tl.int64)
     score_row = score + row * max_frames * max_symbols
     moves_row = moves + row * max_frames * WIDTH

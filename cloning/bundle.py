@@ -90,10 +90,10 @@ def load_model(folder: Path, device: torch.device) -> YourTTS:
     if missing or extra:
         raise BundleError("bundle_mismatch", f"{folder.name}: missing tensors {missing[:5]}, unknown {extra[:5]}")
     for name, tensor in weights.items():
-        if tensor.shape != wanted[name].shape:
+        found, asked = tuple(tensor.shape), tuple(wanted[name].shape)
+        if found != asked:
             raise BundleError(
-                "bundle_mismatch",
-                f"{folder.name}: {name} has shape {tuple(tensor.shape)}, model.json asks for {tuple(wanted[name].shape)}",
+                "bundle_mismatch", f"{folder.name}: {name} has shape {found}, model.json asks for {asked}"
             )
     model.load_state_dict(weights)
     return model.float().to(device).eval().requires_grad_(False)

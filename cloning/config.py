@@ -4,9 +4,13 @@ No width, rate or depth is a constant in the networks; each of them reads its pa
 """
 
 import dataclasses
+import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
 
 from cloning.errors import BundleError
 from cloning.types import AudioConfig
@@ -64,13 +68,20 @@ class TextEncoderConfig:
 
 @dataclass(frozen=True, slots=True)
 class DurationConfig:
-    """Frames for each symbol: `plain` regression of log frames or the `stochastic` flow."""
+    """Frames for each symbol: `plain` regression of log frames or the `stochastic` flow, which reads the last four.
+
+    `language_conditioned` joins the language's embedding to the speaker's condition.
+    """
 
     kind: Literal["plain", "stochastic"]
     filter: int
     kernel: int = 3
     dropout: float = 0.5
+    language_conditioned: bool = False
     n_flows: int = 4
+    n_layers: int = 3
+    n_bins: int = 10
+    spline_bound: float = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +128,7 @@ class SpeechDefaults:
     max_sentence_s: float = 30.0
 
 
+@with_config(ConfigDict(extra="forbid", allow_inf_nan=False))
 @dataclass(frozen=True, slots=True)
 class VoiceConfig:
     """A whole voice."""
@@ -135,15 +147,63 @@ class VoiceConfig:
     format: int = FORMAT_VERSION
 
     def __post_init__(self) -> None:
-        if self.format != FORMAT_VERSION:
-            raise BundleError(
-                "bundle_version",
-                f"this voice has format {self.format}, this program reads format {FORMAT_VERSION}",
-                found=self.format,
-                supported=FORMAT_VERSION,
-            )
-        if self.speaker.recordings and self.speaker.speak_as not in self.speaker.recordings:
-            raise BundleError("bundle_mismatch", f"speak_as {self.speaker.speak_as!r} is not among the recordings")
+        for part in (self._check_text, self._check_speaker, self._check_networks, self._check_decoder):
+            part()
+
+    def _check_text(self) -> None:
+        text = self.text
+        _require(len(set(text.symbols)) == text.n_symbols > 0, "text.symbols is empty or names a symbol twice")
+        ids = sorted(text.languages.values())
+        _require(ids == list(range(len(ids))), f"text.languages has the ids {ids}, expected 0 to {len(ids) - 1}")
+        _require(text.max_symbols > 0, f"text.max_symbols is {text.max_symbols}, it must be at least 1")
+
+    def _check_speaker(self) -> None:
+        speaker = self.speaker
+        _require(speaker.d_vector > 0, f"speaker.d_vector is {speaker.d_vector}, it must be at least 1")
+        _require(
+            not speaker.recordings or speaker.speak_as in speaker.recordings,
+            f"speaker.speak_as {speaker.speak_as!r} is not among the recordings {speaker.recordings}",
+        )
+
+    def _check_networks(self) -> None:
+        encoder, durations = self.text_encoder, self.durations
+        width = encoder.hidden + encoder.language_width
+        for name in ("hidden", "filter", "n_heads"):
+            value = getattr(encoder, name)
+            _require(value > 0, f"text_encoder.{name} is {value}, it must be at least 1")
+        _require(width % encoder.n_heads == 0, f"a width of {width} does not divide by {encoder.n_heads} heads")
+        _require(encoder.hidden % 2 == 0, f"text_encoder.hidden is {encoder.hidden}, the flow needs an even number")
+        _require(durations.filter > 0, f"durations.filter is {durations.filter}, it must be at least 1")
+        _require(
+            encoder.language_width > 0 or not durations.language_conditioned,
+            "durations.language_conditioned needs a text_encoder.language_width above 0",
+        )
+        kernels = (encoder.kernel, durations.kernel, self.posterior.kernel, self.flow.wavenet.kernel)
+        _require(all(k % 2 for k in kernels), f"kernels must be odd to keep the length, found {kernels}")
+
+    def _check_decoder(self) -> None:
+        decoder = self.decoder
+        _require(decoder.hidden > 0, f"decoder.hidden is {decoder.hidden}, it must be at least 1")
+        if decoder.kind == "istft":
+            _require(decoder.filter > 0, f"decoder.filter is {decoder.filter}, it must be at least 1")
+            _require(decoder.n_blocks > 0, f"decoder.n_blocks is {decoder.n_blocks}, it must be at least 1")
+            return
+        rates, kernels = decoder.upsample_rates, decoder.upsample_kernels
+        product, hop = math.prod(rates), self.audio.hop_length
+        _require(product == hop, f"decoder.upsample_rates multiply to {product}, audio.hop_length is {hop}")
+        _require(len(rates) == len(kernels), f"{len(rates)} upsample_rates but {len(kernels)} upsample_kernels")
+        for rate, kernel in zip(rates, kernels, strict=True):
+            fits = kernel >= rate > 0 and (kernel - rate) % 2 == 0
+            _require(fits, f"upsample kernel {kernel} and rate {rate} must differ by an even number, the kernel larger")
+        _require(
+            decoder.hidden % 2 ** len(rates) == 0,
+            f"decoder.hidden is {decoder.hidden}, {len(rates)} stages need a multiple of {2 ** len(rates)}",
+        )
+        blocks, dilations = decoder.resblock_kernels, decoder.resblock_dilations
+        _require(
+            len(blocks) == len(dilations) > 0, f"{len(blocks)} resblock_kernels but {len(dilations)} resblock_dilations"
+        )
+        _require(all(k % 2 for k in blocks), f"resblock_kernels must be odd to keep the length, found {blocks}")
 
     @property
     def recording_id(self) -> int:
@@ -158,34 +218,31 @@ class VoiceConfig:
     def from_json(cls, data: Mapping[str, Any]) -> "VoiceConfig":
         """The typed form of a parsed `model.json`.
 
-        Raises: BundleError where a field is missing, unknown or of the wrong kind; the message names it.
+        Raises: BundleError (`bundle_mismatch`) where a field is missing, unknown, of the wrong kind or at odds with
+            another, the message naming it; `bundle_version` for another format.
         """
-        return _build(cls, data, "model.json")
+        # A newer format may have any fields, so its number is looked at before they are.
+        found = data.get("format", FORMAT_VERSION) if isinstance(data, Mapping) else FORMAT_VERSION
+        if found != FORMAT_VERSION:
+            raise BundleError(
+                "bundle_version",
+                f"this voice has format {found}, this program reads format {FORMAT_VERSION}",
+                found=found,
+                supported=FORMAT_VERSION,
+            )
+        try:
+            # Only the strict reading of JSON takes a list for a tuple and still no text for a number.
+            return TypeAdapter(cls).validate_json(json.dumps(data), strict=True)
+        except ValidationError as error:
+            mistakes = "; ".join(_mistake(e["loc"], e["type"], e["msg"]) for e in error.errors(include_url=False))
+            raise BundleError("bundle_mismatch", f"model.json: {mistakes}") from error
 
 
-T = TypeVar("T")
+def _mistake(location: tuple[int | str, ...], kind: str, message: str) -> str:
+    words = "unknown field" if kind == "unexpected_keyword_argument" else message
+    return f"{'.'.join(map(str, ('voice', *location)))}: {words}"
 
 
-def _build(kind: type[T], data: object, where: str) -> T:
-    """A dataclass from plain values, nested ones too; every mistake is named by its path."""
-    if not isinstance(data, Mapping):
-        raise BundleError("bundle_mismatch", f"{where}: expected an object, found {type(data).__name__}")
-    fields = {f.name: f for f in dataclasses.fields(kind)}  # type: ignore[arg-type]  # T is always a dataclass here
-    unknown = sorted(set(data) - set(fields))
-    if unknown:
-        raise BundleError("bundle_mismatch", f"{where}: unknown fields {', '.join(unknown)}")
-    values = {}
-    for name, value in data.items():
-        nested = fields[name].type
-        if dataclasses.is_dataclass(nested) and isinstance(nested, type):
-            values[name] = _build(nested, value, f"{where}.{name}")
-        else:
-            values[name] = _tuples(value)
-    try:
-        return kind(**values)
-    except (TypeError, ValueError) as error:
-        raise BundleError("bundle_mismatch", f"{where}: {error}") from error
-
-
-def _tuples(value: object) -> object:
-    return tuple(_tuples(v) for v in value) if isinstance(value, list) else value
+def _require(holds: bool, message: str) -> None:
+    if not holds:
+        raise BundleError("bundle_mismatch", f"model.json: {message}")

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from cloning.config import VoiceConfig
-from cloning.decoder import build_decoder
+from cloning.decoders import build_decoder
 from cloning.durations import build_durations
 from cloning.flow import Flow
 from cloning.layers.convolutions import channels_last, sequence_mask
@@ -47,7 +47,8 @@ class YourTTS(nn.Module):
         self.text_encoder = TextEncoder(
             config.text_encoder, config.text.n_symbols, max(1, len(config.text.languages)), g_width
         )
-        self.durations = build_durations(self.text_encoder.width, g_width, config.durations)
+        language_width = config.text_encoder.language_width if config.durations.language_conditioned else 0
+        self.durations = build_durations(self.text_encoder.width, g_width + language_width, config.durations)
         self.flow = Flow(hidden, g_width, config.flow)
         self.decoder = build_decoder(hidden, g_width, config.decoder, config.audio)
         self.posterior = (
@@ -68,6 +69,13 @@ class YourTTS(nn.Module):
             g = g + self.recordings(recording_ids)
         return g
 
+    def duration_condition(self, g: Tensor, language_ids: Tensor) -> Tensor:
+        """`g`, with the language's embedding if the voice's durations read it. Shapes: (B, G) -> (B, G or more)."""
+        languages = self.text_encoder.languages
+        if languages is None or not self.config.durations.language_conditioned:
+            return g
+        return torch.cat([g, languages(language_ids).to(g.dtype)], 1)
+
     def prior(self, batch: PriorInput) -> tuple[Tensor, Tensor, Tensor]:
         """First phase: what is said and how long each symbol lasts.
 
@@ -76,12 +84,11 @@ class YourTTS(nn.Module):
         g = self.condition(batch.d_vectors)
         mask = sequence_mask(batch.n_symbols, batch.token_ids.shape[1])
         hidden, m_p, logs_p = self.text_encoder(batch.token_ids, batch.language_ids, mask, g)
-        durations = self.durations.frames(hidden, mask, g, batch.length_scale, batch.noise_dp)
+        rhythm = self.duration_condition(g, batch.language_ids)
+        durations = self.durations.frames(hidden, mask, rhythm, batch.length_scale, batch.noise_dp)
         return m_p, logs_p, durations
 
-    def decode(
-        self, m_p: Tensor, logs_p: Tensor, durations: Tensor, d_vectors: Tensor, noise: Tensor
-    ) -> Tensor:
+    def decode(self, m_p: Tensor, logs_p: Tensor, durations: Tensor, d_vectors: Tensor, noise: Tensor) -> Tensor:
         """Second phase: expand, sample, undo the flow, decode.
 
         Shapes: m_p, logs_p float32 (B, C, T_text), durations int64 (B, T_text) frames, d_vectors float32 (B, d),

@@ -151,7 +151,9 @@ class Scheduler:
         )
 
     def _fail(self, batch: list[_Job], error: Exception) -> None:
-        known = error if isinstance(error, CloningError) else EngineError("engine_failed", f"the engine failed: {error!r}")
+        known = (
+            error if isinstance(error, CloningError) else EngineError("engine_failed", f"the engine failed: {error!r}")
+        )
         for job in batch:
             if not job.future.done():
                 job.future.set_exception(known)

@@ -41,7 +41,9 @@ class VoiceInfo:
 class Synthesiser:
     """One loaded voice; many threads may ask it to speak."""
 
-    def __init__(self, config: VoiceConfig, model_id: str, engine: Engine, max_queue: int = 256, max_chars: int = 5000) -> None:
+    def __init__(
+        self, config: VoiceConfig, model_id: str, engine: Engine, max_queue: int = 256, max_chars: int = 5000
+    ) -> None:
         self._config, self._engine = config, engine
         self._front_end = TextFrontEnd(
             SymbolTable(config.text.symbols), config.text.languages, config.text.max_symbols, max_chars
@@ -148,4 +150,3 @@ class Synthesiser:
             )
         if not np.isfinite(vector).all() or abs(float(np.linalg.norm(vector)) - 1) > 1e-3:
             raise BadConditioning("bad_vector", "the d-vector is not finite or not of norm 1")
-

@@ -25,7 +25,7 @@ class Planned:
 
 
 class Engine(Protocol):
-    """Runs the two phases. `max_batch` is the most sentences that one call takes; `name` and `device` are for people."""
+    """Runs the two phases. `max_batch` is the most sentences that a call takes; `name` and `device` are for people."""
 
     name: str
     device: str

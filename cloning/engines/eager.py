@@ -38,7 +38,7 @@ class EagerEngine:
         self.max_batch = GPU_BATCH if device.type == "cuda" else 1
         self._model, self._device = model, device
         self._speech = model.config.speech
-        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
 
     def prior(self, sentences: Sequence[Sentence]) -> list[Planned]:
         """First phase; the host waits for the durations, which shape the second."""
@@ -60,9 +60,7 @@ class EagerEngine:
             d_vectors = torch.stack([h.d_vectors[p.row] for p, h in held if isinstance(h, DevicePrior)])
             durations = pad_sequence([torch.from_numpy(p.durations) for p in planned], batch_first=True)
             noise = torch.stack([_fit(self._noise(p), n_frames) for p in planned])
-            samples = self._model.decode(
-                m_p, logs_p, durations.to(self._device), d_vectors, noise.to(self._device)
-            )
+            samples = self._model.decode(m_p, logs_p, durations.to(self._device), d_vectors, noise.to(self._device))
             on_host = samples.cpu().numpy()
         hop = self._model.config.audio.hop_length
         return [on_host[i, : p.n_frames * hop] for i, p in enumerate(planned)]

@@ -63,7 +63,8 @@ class RelativeAttention(nn.Module):
         weights = self.dropout(torch.softmax(scores, -1).to(v.dtype))
         near = self._narrow(absolute_to_relative(weights), t)
         y = weights @ v + near @ self.relative_value.to(near.dtype)
-        return self.out(y.transpose(1, 2).reshape(b, t, c).transpose(1, 2))
+        out: Tensor = self.out(y.transpose(1, 2).reshape(b, t, c).transpose(1, 2))
+        return out
 
 
 class TransformerLayer(nn.Module):
@@ -80,4 +81,5 @@ class TransformerLayer(nn.Module):
         mask = mask.to(x.dtype)
         x = self.norm1(x + self.dropout(self.attention(x, mask)))
         y = self.dropout(F.relu(self.up(x * mask))) * mask
-        return self.norm2(x + self.dropout(self.down(y) * mask))
+        z: Tensor = self.norm2(x + self.dropout(self.down(y) * mask))
+        return z

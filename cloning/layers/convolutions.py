@@ -24,12 +24,14 @@ def concatenate(parts: list[Tensor]) -> Tensor:
 class Conv1d(nn.Module):
     """A convolution that keeps the length. Shapes: (B, C_in, T) -> (B, C_out, T); weight (C_out, C_in / groups, k)."""
 
-    def __init__(self, c_in: int, c_out: int, kernel: int = 1, dilation: int = 1, groups: int = 1) -> None:
+    def __init__(
+        self, c_in: int, c_out: int, kernel: int = 1, dilation: int = 1, groups: int = 1, bias: bool = True
+    ) -> None:
         super().__init__()
         self.dilation, self.groups = dilation, groups
         self.padding = dilation * (kernel - 1) // 2
         self.weight = nn.Parameter(torch.empty(c_out, kernel, c_in // groups).transpose(1, 2))
-        self.bias = nn.Parameter(torch.zeros(c_out))
+        self.bias = nn.Parameter(torch.zeros(c_out)) if bias else None
         bound = math.sqrt(groups / (c_in * kernel))
         nn.init.uniform_(self.weight, -bound, bound)
 
@@ -38,6 +40,32 @@ class Conv1d(nn.Module):
             x.unsqueeze(2), self.weight.unsqueeze(2), self.bias,
             padding=(0, self.padding), dilation=(1, self.dilation), groups=self.groups,
         )  # fmt: skip
+        return y.squeeze(2)
+
+
+class Upsample(nn.Module):
+    """A transposed convolution that makes `rate` steps of each. Shapes: (B, C_in, T) -> (B, C_out, T * rate).
+
+    The weight is (C_in, C_out, kernel); `kernel - rate` is even and not negative.
+    """
+
+    def __init__(self, c_in: int, c_out: int, kernel: int, rate: int) -> None:
+        super().__init__()
+        self.rate, self.padding = rate, (kernel - rate) // 2
+        self.weight = nn.Parameter(torch.empty(c_in, kernel, c_out).transpose(1, 2))
+        self.bias = nn.Parameter(torch.zeros(c_out))
+        bound = math.sqrt(rate / (c_in * kernel))
+        nn.init.uniform_(self.weight, -bound, bound)
+
+    def sources(self, first: int, last: int) -> tuple[int, int]:
+        """The first and the last step of the input that the steps `first` to `last` of the output depend on."""
+        kernel = self.weight.shape[2]
+        return -((kernel - 1 - self.padding - first) // self.rate), (last + self.padding) // self.rate
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = F.conv_transpose2d(
+            x.unsqueeze(2), self.weight.unsqueeze(2), self.bias, stride=(1, self.rate), padding=(0, self.padding)
+        )
         return y.squeeze(2)
 
 

@@ -37,7 +37,8 @@ class WaveNet(nn.Module):
             filtered, opened = (gate(x) + condition).chunk(2, 1)
             y = out(torch.tanh(filtered) * torch.sigmoid(opened))
             if y.shape[1] == self.channels:
-                return (skips + y) * mask
+                total: Tensor = (skips + y) * mask
+                return total
             residual, skip = y.chunk(2, 1)
             x, skips = (x + residual) * mask, skips + skip
         raise AssertionError("the last layer has only a skip")

@@ -71,9 +71,7 @@ def _aligned_row(folder: Path, row: dict[str, str]) -> Utterance:
 def _transcribed_row(folder: Path, row: dict[str, str]) -> Utterance:
     recording = "narrow-band" if int(row["sample_rate"]) < 22050 else "full-band"
     text = row["text_punctuated"] or row["transcript"]
-    return Utterance(
-        str(folder / row["shard"]), row["path"], row["speaker"], text, recording, float(row["seconds"])
-    )
+    return Utterance(str(folder / row["shard"]), row["path"], row["speaker"], text, recording, float(row["seconds"]))
 
 
 def _read_ljspeech(path: Path, lines: list[str]) -> Iterator[Utterance]:
@@ -107,7 +105,7 @@ def _file_utterance(clip: Path, speaker: str, text: str) -> Utterance:
 
 
 def with_warps(utterances: Iterable[Utterance], low: float, high: float) -> list[Utterance]:
-    """The utterances and, for each real speaker, two invented ones: the same speech slower and lower, faster and higher.
+    """The utterances and, for each real speaker, two invented ones: slower and lower, faster and higher.
 
     Playing at another rate moves formants and pitch together, which makes another person for a speaker encoder; the
     factor is drawn from the speaker's name, within 4 points of `low` and of `high`.
@@ -120,9 +118,7 @@ def with_warps(utterances: Iterable[Utterance], low: float, high: float) -> list
         spread = int(hashlib.sha256(utterance.speaker.encode()).hexdigest()[:4], 16) / 0xFFFF * 0.08 - 0.04
         for factor in (round(low + spread, 3), round(high + spread, 3)):
             speaker = f"{utterance.speaker}{WARP_SEPARATOR}{factor}"
-            result.append(
-                replace(utterance, speaker=speaker, warp=factor, duration_s=utterance.duration_s / factor)
-            )
+            result.append(replace(utterance, speaker=speaker, warp=factor, duration_s=utterance.duration_s / factor))
     return result
 
 

@@ -55,7 +55,8 @@ class PackedCorpus:
         self.speakers = cast(list[str], index["speakers"])
         self.hop_length = hop_length
         parts = [folder / name for name in cast(list[str], index["parts"])]
-        tables, tensors, vectors = [], {"audio": [], "ids": [], "durations": []}, []
+        tables, vectors = [], []
+        tensors: dict[str, list[Tensor]] = {"audio": [], "ids": [], "durations": []}
         n_audio = n_ids = 0
         for path in parts:
             part = load_file(path)

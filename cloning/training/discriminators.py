@@ -5,6 +5,7 @@ Sources: periods, HiFi-GAN (Kong et al. 2020), section 2.3; spectrograms at seve
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -47,7 +48,7 @@ class PeriodDiscriminator(nn.Module):
         super().__init__()
         self.period = period
         widths = (1, width, 2 * width, 4 * width, 8 * width)
-        layers = [nn.Conv2d(a, b, (5, 1), (3, 1), (2, 0)) for a, b in zip(widths, widths[1:], strict=False)]
+        layers = [nn.Conv2d(a, b, (5, 1), (3, 1), (2, 0)) for a, b in pairwise(widths)]
         layers.append(nn.Conv2d(widths[-1], widths[-1], (5, 1), 1, (2, 0)))
         self.judge = Judge(layers, nn.Conv2d(widths[-1], 1, (3, 1), 1, (1, 0)))
 

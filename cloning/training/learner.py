@@ -117,7 +117,8 @@ class Learner:
             hidden, m_p, logs_p = model.text_encoder(batch.token_ids, language, batch.x_mask, g)
         durations = self._durations(batch, z_p, m_p, logs_p)
         with self.autocast():
-            errors = model.durations.loss(hidden.detach(), batch.x_mask, g.detach(), durations)
+            rhythm = model.duration_condition(g, language)
+            errors = model.durations.loss(hidden.detach(), batch.x_mask, rhythm.detach(), durations)
         trusted = torch.where(batch.aligned, 1.0, self.searched_durations)[:, None] * batch.x_mask.squeeze(1)
         duration = (errors * trusted).sum() / trusted.sum().clamp(min=1)
         kl = kl_loss(z_p, logs_q, expand(m_p, durations, n_frames), expand(logs_p, durations, n_frames), batch.z_mask)
@@ -174,7 +175,7 @@ class Learner:
         with self.autocast():
             judgements = self.judges(torch.cat([recorded, spoken.detach()]))
         loss = discriminator_loss(judgements, len(recorded))
-        loss.backward()
+        torch.autograd.backward(loss)
         self.reducers[1].average_gradients()
         nn.utils.clip_grad_norm_(self.judge_parameters, self.train.discriminator_clip_norm, foreach=True)
         self.judge_optimiser.step()
@@ -184,12 +185,12 @@ class Learner:
 
     def _update(self, loss: Tensor) -> None:
         self.optimiser.zero_grad(set_to_none=True)
-        loss.backward()
+        torch.autograd.backward(loss)
         self.reducers[0].average_gradients()
         nn.utils.clip_grad_norm_(self.parameters, self.train.clip_norm, foreach=True)
         self.optimiser.step()
         with torch.no_grad():
-            torch._foreach_lerp_(self.average, self.parameters, 1 - self.train.ema_decay)
+            torch._foreach_lerp_(self.average, list[Tensor](self.parameters), 1 - self.train.ema_decay)
 
 
 class Reducer:

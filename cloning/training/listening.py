@@ -1,4 +1,4 @@
-"""How the voice sounds while it is being trained: people who are held out speak sentences that are not in the corpus."""
+"""How the voice sounds while it is being trained: held-out people speak sentences that are not in the corpus."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -26,16 +26,17 @@ class Heard:
 @contextmanager
 def averaged(learner: Learner) -> Iterator[None]:
     """The networks with the moving average of their weights, in evaluation mode."""
-    held = [p.detach().clone() for p in learner.parameters]
+    parameters = list[Tensor](learner.parameters)
+    held = [p.detach().clone() for p in parameters]
     with torch.no_grad():
-        torch._foreach_copy_(learner.parameters, learner.average)
+        torch._foreach_copy_(parameters, learner.average)
     learner.model.eval()
     try:
         yield
     finally:
         learner.model.train()
         with torch.no_grad():
-            torch._foreach_copy_(learner.parameters, held)
+            torch._foreach_copy_(parameters, held)
 
 
 @torch.no_grad()
@@ -67,15 +68,18 @@ def listen(learner: Learner, vectors: Tensor, sentences: Sequence[Sequence[int]]
 def length_bias(learner: Learner, n_rows: int = 256) -> float:
     """How much longer speech is than the predicted durations say: a fit of log frames gives their geometric mean.
 
-    Measured on utterances that came with their own alignment; 1.0 where there are none.
+    Measured on utterances that came with their own alignment; 1.0 where there are none, and for stochastic durations,
+    which have no such bias.
     """
+    if learner.voice.durations.kind == "stochastic":
+        return 1.0
     table = learner.corpus.host_table
     shape = learner.train.shapes[-1]
     fits = (table[:, 6] == 1) & (table[:, 1] <= shape.n_frames) & (table[:, 3] <= shape.n_symbols)
     rows = torch.from_numpy(fits.nonzero()[0][:: max(1, int(fits.sum()) // n_rows)]).to(learner.device)
     true = predicted = 0.0
     with averaged(learner):
-        for piece in rows.split(32):
+        for piece in torch.split(rows, 32):
             batch = learner.corpus.batch(piece, shape)
             g = learner.model.condition(batch.d_vectors)
             hidden, _, _ = learner.model.text_encoder(

@@ -138,7 +138,7 @@ def write_part(job: Job) -> list[str]:
         durations.append(spans.astype(np.int16))
         rows.append((at, n_frames, at_id, len(symbols), speaker, recording, int(bool(utterance.ends_ms))))
         at, at_id = at + len(audio[-1]), at_id + len(symbols)
-    part = {"table": np.asarray(rows, np.int64).reshape(-1, len(COLUMNS))}
+    part: dict[str, NDArray[np.generic]] = {"table": np.asarray(rows, np.int64).reshape(-1, len(COLUMNS))}
     for name, pieces in (("audio", audio), ("ids", ids), ("durations", durations)):
         part[name] = np.concatenate(pieces) if pieces else np.zeros(0, np.int16)
     _write(job.path, part)
@@ -172,7 +172,8 @@ def load_samples(encoded: bytes, warp: float, sample_rate: int) -> FloatArray:
     if level < -70:
         raise CorpusError("unreadable_clip", "the clip is silent")
     gain = min(10 ** ((SPEECH_LEVEL_DBFS - level) / 20), 0.97 / max(1e-6, float(np.abs(mono).max())))
-    return mono * np.float32(gain)
+    louder: FloatArray = mono * np.float32(gain)
+    return louder
 
 
 def active_level_dbfs(samples: FloatArray, sample_rate: int) -> float:
@@ -201,7 +202,9 @@ def _add_vectors(path: Path, embed: Embed, sample_rate: int) -> None:
         return
     part = load_file(path)
     starts, lengths = part["table"][:, 0], np.diff(part["table"][:, 0], append=len(part["audio"]))
-    clips = [part["audio"][s : s + n].astype(np.float32) / 32768 for s, n in zip(starts, lengths, strict=True)]
+    clips = [
+        part["audio"][s : s + n].astype(np.float32) / np.float32(32768) for s, n in zip(starts, lengths, strict=True)
+    ]
     _write(vectors_path(path), {"vectors": embed(clips, sample_rate) if clips else np.zeros((0, 1), np.float32)})
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from cloning import bundle
 from cloning.text.phonemes import EnglishPhonemes
@@ -19,6 +19,7 @@ from cloning.training.data import PackedCorpus, Shape
 from cloning.training.errors import TrainingStopped
 from cloning.training.learner import Learner
 from cloning.training.listening import averaged, length_bias, listen
+from cloning.training.losses import SpeakerNetwork
 from cloning.training.recipes import RECIPES
 from cloning.training.state import load_state, load_weights, save_state, save_unspoken
 from cloning.training.trainer import Progress, Trainer
@@ -58,7 +59,7 @@ def choose_device(rank: int, n_ranks: int, port: int) -> torch.device:
 
 
 def train_slice(
-    plan: Slice, network: nn.Module, encoder_id: str, device: torch.device, rank: int, n_ranks: int
+    plan: Slice, network: SpeakerNetwork, encoder_id: str, device: torch.device, rank: int, n_ranks: int
 ) -> None:
     """Trains, listens, exports and saves; goes on from the state in `plan.out` if there is one.
 
@@ -110,7 +111,7 @@ def print_report(report: Mapping[str, float]) -> None:
 class Reporter:
     """Listens to the averaged voice and writes it out as a bundle, on the first rank."""
 
-    def __init__(self, plan: Slice, learner: Learner, network: nn.Module) -> None:
+    def __init__(self, plan: Slice, learner: Learner, network: SpeakerNetwork) -> None:
         self.plan, self.learner, self.network = plan, learner, network
         phonemes, table = EnglishPhonemes(), SymbolTable(learner.voice.text.symbols)
         self.sentences = [list(table.ids(phonemes.phonemes(s))) for s in plan.sentences]
@@ -122,7 +123,8 @@ class Reporter:
     def report(self, progress: Progress) -> None:
         """Likeness to people who are held out, their speech as files, and the bundle."""
         if self.vectors is not None:
-            line = {"step": progress.step, "elapsed_s": round(progress.elapsed_s, 1)} | self._listen(self.vectors, progress)
+            at = {"step": progress.step, "elapsed_s": round(progress.elapsed_s, 1)}
+            line = at | self._listen(self.vectors, progress)
             with (self.plan.out / "log.jsonl").open("a") as log:
                 log.write(json.dumps(line) + "\n")
             print_report(line)
@@ -159,9 +161,7 @@ class Reporter:
         learner = self.learner
         speech = dataclasses.replace(learner.voice.speech, length_scale=round(length_bias(learner), 3))
         with averaged(learner):
-            weights = {
-                n: v.clone() for n, v in learner.model.state_dict().items() if not n.startswith("posterior.")
-            }
+            weights = {n: v.clone() for n, v in learner.model.state_dict().items() if not n.startswith("posterior.")}
         card = f"# {learner.voice.name}\n\nExported by `voicekin train run`; not yet evaluated.\n"
         bundle.save(self.plan.out / "bundle", dataclasses.replace(learner.voice, speech=speech), weights, card)
         save_unspoken(self.plan.out / "unspoken.safetensors", learner)

@@ -36,7 +36,9 @@ def rate_factor(schedule: Schedule, step_of_slice: int, elapsed_s: float) -> flo
 class Trainer:
     """Walks a learner through its steps. `on_report` is given each report, on the first rank only."""
 
-    def __init__(self, learner: Learner, progress: Progress, log: Path, on_report: Callable[[dict[str, float]], None]) -> None:
+    def __init__(
+        self, learner: Learner, progress: Progress, log: Path, on_report: Callable[[dict[str, float]], None]
+    ) -> None:
         self.learner, self.progress, self.log, self.on_report = learner, progress, log, on_report
         self.rank = get_rank() if learner.n_ranks > 1 else 0
         train = learner.train
@@ -140,7 +142,7 @@ class Graphs:
     def _capture(self, shape: int, adversary: bool, conversion: bool) -> torch.cuda.CUDAGraph:
         learner = self.learner
         arguments = (learner.train.shapes[shape], *self.inputs[shape], adversary, conversion)
-        side = torch.cuda.Stream()
+        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             for _ in range(2):

@@ -1,4 +1,4 @@
-"""Decoders (vocoders): latents to samples."""
+"""The iSTFT decoder: latents to frames of a spectrogram, and those to samples."""
 
 import torch
 from torch import Tensor, nn
@@ -36,7 +36,8 @@ class ConvNeXtBlock(nn.Module):
 class IstftDecoder(nn.Module):
     """Frames of a complex spectrogram, joined by the inverse short-time Fourier transform.
 
-    A mask makes each row of a padded batch sound as it does alone; without one all frames count.
+    A mask makes each row of a padded batch sound as it does alone; without one all frames count. The samples of a
+    frame depend on `receptive_field_frames` latent frames on each side of it.
 
     Shapes: z (B, C, T), g (B, G), mask (B, 1, T) -> samples float32 (B, T * hop).
     Source: Vocos (Siuzdak 2023), section 3; frame t is centred on sample (t + 1/2) * hop.
@@ -51,10 +52,11 @@ class IstftDecoder(nn.Module):
         self.condition = nn.Sequential(nn.Linear(g_width, narrow), nn.SiLU())
         self.pre = Conv1d(hidden, c, 7)
         self.norm_in, self.norm_out = LayerNorm(c), LayerNorm(c)
-        self.blocks = nn.ModuleList(
-            ConvNeXtBlock(c, config.filter, narrow, config.n_blocks) for _ in range(config.n_blocks)
-        )
+        blocks = [ConvNeXtBlock(c, config.filter, narrow, config.n_blocks) for _ in range(config.n_blocks)]
+        self.blocks = nn.ModuleList(blocks)
         self.head = Pointwise(c, audio.n_fft + 2)
+        neighbours = self.n_fft // self.hop // 2
+        self.receptive_field_frames = self.pre.padding + sum(b.depthwise.padding for b in blocks) + neighbours
         window = torch.hann_window(audio.win_length)
         edge = (audio.n_fft - audio.win_length) // 2
         self.register_buffer("window", F.pad(window, (edge, audio.n_fft - audio.win_length - edge)), persistent=False)
@@ -89,9 +91,7 @@ def _shift_sum(frames: Tensor, hop: int) -> Tensor:
     b, t, n_fft = frames.shape
     k = n_fft // hop
     slices = frames.reshape(b, t, k, hop)
-    return sum((F.pad(slices[:, :, i], (0, 0, i, k - 1 - i)) for i in range(1, k)), F.pad(slices[:, :, 0], (0, 0, 0, k - 1)))
-
-
-def build_decoder(hidden: int, g_width: int, config: DecoderConfig, audio: AudioConfig) -> nn.Module:
-    """The decoder that the configuration names."""
-    return IstftDecoder(hidden, g_width, config, audio)
+    total = F.pad(slices[:, :, 0], (0, 0, 0, k - 1))
+    for i in range(1, k):
+        total = total + F.pad(slices[:, :, i], (0, 0, i, k - 1 - i))
+    return total
