@@ -73,14 +73,13 @@ def discriminator_loss(judgements: list[Judgement], n_real: int) -> Tensor:
 def generator_losses(judgements: list[Judgement], n_real: int) -> tuple[Tensor, Tensor]:
     """The decoder's side of the game, and twice the distance of features of speech and recording."""
     adversarial = torch.stack([((s[n_real:].float() - 1) ** 2).mean() for s, _ in judgements]).sum()
-    matching = torch.stack(
-        [(f[:n_real].float().detach() - f[n_real:].float()).abs().mean() for _, features in judgements for f in features]
-    )
+    features = [f.float() for _, of_judge in judgements for f in of_judge]
+    matching = torch.stack([(f[:n_real].detach() - f[n_real:]).abs().mean() for f in features])
     return adversarial, 2 * matching.sum()
 
 
 class Resampler(nn.Module):
-    """A windowed-sinc change of rate that gradients pass through. Shapes: float32 (B, n) -> (B, about n * new / old)."""
+    """A windowed-sinc change of rate with gradients. Shapes: float32 (B, n) -> (B, about n * new / old)."""
 
     kernel: Tensor
 
@@ -90,8 +89,8 @@ class Resampler(nn.Module):
         self.old, self.new = old_hz // divisor, new_hz // divisor
         # The pass band ends 3 % under the lower Nyquist frequency, so that the slope folds nothing back.
         cutoff = 0.97 * min(self.old, self.new)
-        self.half = math.ceil(n_zeros * self.old / cutoff)
-        taps = torch.arange(-self.half, self.half + self.old, dtype=torch.float64)[None] / self.old
+        self.reach = math.ceil(n_zeros * self.old / cutoff)
+        taps = torch.arange(-self.reach, self.reach + self.old, dtype=torch.float64)[None] / self.old
         phases = torch.arange(self.new, dtype=torch.float64)[:, None] / self.new
         t = ((taps - phases) * cutoff).clamp(-n_zeros, n_zeros)
         kernel = torch.sinc(t) * torch.cos(t * math.pi / n_zeros / 2) ** 2 * cutoff / self.old
@@ -100,6 +99,6 @@ class Resampler(nn.Module):
     def forward(self, audio: Tensor) -> Tensor:
         if self.old == self.new:
             return audio
-        padded = F.pad(audio[:, None], (self.half, self.half + self.old))
+        padded = F.pad(audio[:, None], (self.reach, self.reach + self.old))
         y = F.conv1d(padded, self.kernel, stride=self.old)
         return y.transpose(1, 2).flatten(1)[:, : audio.shape[1] * self.new // self.old]
