@@ -3,7 +3,8 @@
 TrainingError
 ├── CorpusError          manifest_missing, bad_line, unreadable_clip, nothing_to_learn
 ├── PackError            pack_missing, pack_version
-└── TrainingStopped      not_finite, storage_full
+├── TrainingStopped      not_finite, storage_full
+└── EvaluationError      judge_missing, nothing_to_judge, bad_sentences, bad_plan
 """
 
 from cloning.errors import CloningError
@@ -23,3 +24,7 @@ class PackError(TrainingError):
 
 class TrainingStopped(TrainingError):
     """Training cannot go on; the last good state is kept."""
+
+
+class EvaluationError(TrainingError):
+    """A voice cannot be judged: a judge, a speaker or a sentence is missing."""

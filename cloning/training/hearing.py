@@ -1,0 +1,145 @@
+"""What is measured in one piece of speech: words, naturalness, pitch, pace and faults."""
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import soxr
+
+from cloning.training.judges import RATE_HZ, Judges
+from cloning.types import FloatArray
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+FRAME_SAMPLES = 160
+SPEECH_RANGE_DB = 40.0
+VOICED_SHARE_OF_LEVEL = 0.25
+PITCH_RANGE_HZ = (60.0, 400.0)
+
+MAX_WORD_ERROR_RATE = 0.5
+MAX_SILENCE_S = 1.0
+MAX_CLIPPED_SHARE = 1e-4
+CHARACTERS_PER_S = (5.0, 30.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Hearing:
+    """One piece of speech as the judges heard it; errors count against the text that was to be said.
+
+    `spoken_s` leaves out silence at both ends; `silence_s` is the longest one inside; `f0_hz` is the median pitch.
+    """
+
+    heard: str
+    words: int
+    word_errors: int
+    characters: int
+    character_errors: int
+    duration_s: float
+    spoken_s: float = 0.0
+    silence_s: float = 0.0
+    clipped_share: float = 0.0
+    f0_hz: float | None = None
+    opinions: "Mapping[str, float]" = field(default_factory=dict)
+    failures: tuple[str, ...] = ()
+
+
+def plain_words(text: str) -> str:
+    """Text as recognisers are compared: lower case, without punctuation, single spaces."""
+    kept = re.sub(r"[^a-z0-9' ]", " ", text.lower().replace("’", "'"))
+    return " ".join(word for word in (w.strip("'") for w in kept.split()) if word)
+
+
+def hear(samples: FloatArray, sample_rate: int, text: str, judges: Judges) -> Hearing:
+    """Everything about one piece of speech. Shapes: samples float32 (n,), not silent."""
+    clipped = float(np.mean(np.abs(samples) >= 0.999))
+    audio = at_16_khz(samples, sample_rate)
+    said, heard = plain_words(text), judges.recognise(audio)
+    word_errors, character_errors = _errors(said, plain_words(heard))
+    spoken_s, silence_s = speech_and_silence_s(audio)
+    n_words = len(said.split())
+    hearing = Hearing(
+        heard, n_words, word_errors, len(said), character_errors, len(audio) / RATE_HZ, spoken_s, silence_s, clipped,
+        median_f0_hz(audio), _opinions(audio, judges),
+    )  # fmt: skip
+    return _with_failures(hearing)
+
+
+def not_spoken(text: str, reason: str) -> Hearing:
+    """A sentence that gave no speech: all of its words are missing."""
+    said = plain_words(text)
+    n_words = len(said.split())
+    return Hearing("", n_words, n_words, len(said), len(said), 0.0, failures=(reason,))
+
+
+def at_16_khz(samples: FloatArray, sample_rate: int) -> FloatArray:
+    """What the judges hear, its peaks at most 1."""
+    if sample_rate == RATE_HZ:
+        return samples
+    return np.clip(np.asarray(soxr.resample(samples, sample_rate, RATE_HZ), np.float32), -1, 1)
+
+
+def speech_and_silence_s(samples: FloatArray) -> tuple[float, float]:
+    """Seconds from the first to the last sound, and the longest silence between. Shapes: samples float32 (n,) at 16 kHz.
+
+    Silence lies 40 dB or more below the loud frames.
+    """
+    level = _frame_level(samples)
+    loud = np.flatnonzero(level > np.percentile(level, 95) * 10 ** (-SPEECH_RANGE_DB / 20))
+    if not len(loud):
+        return 0.0, 0.0
+    frame_s = FRAME_SAMPLES / RATE_HZ
+    longest = int(np.diff(loud).max(initial=1)) - 1
+    return float(loud[-1] - loud[0] + 1) * frame_s, longest * frame_s
+
+
+def median_f0_hz(samples: FloatArray) -> float | None:
+    """The median pitch of the loud frames, which are nearly all vowels; None for less than 0.2 s of them."""
+    import librosa
+
+    low, high = PITCH_RANGE_HZ
+    f0 = librosa.yin(samples, fmin=low, fmax=high, sr=RATE_HZ, frame_length=1024, hop_length=FRAME_SAMPLES)
+    level = _frame_level(samples)[: len(f0)]
+    voiced = f0[: len(level)][level > np.percentile(level, 95) * VOICED_SHARE_OF_LEVEL]
+    inside = voiced[(voiced > low * 1.02) & (voiced < high * 0.98)]
+    return float(np.median(inside)) if len(inside) >= 20 else None
+
+
+def _frame_level(samples: FloatArray) -> FloatArray:
+    """Root mean square of each 10 ms; a short rest is left out."""
+    frames = samples[: len(samples) // FRAME_SAMPLES * FRAME_SAMPLES].reshape(-1, FRAME_SAMPLES)
+    level: FloatArray = np.sqrt(np.mean(frames**2, axis=1))
+    return level
+
+
+def _errors(said: str, heard: str) -> tuple[int, int]:
+    """Word and character errors."""
+    import jiwer
+
+    words, characters = jiwer.process_words(said, heard), jiwer.process_characters(said, heard)
+    return (
+        words.substitutions + words.deletions + words.insertions,
+        characters.substitutions + characters.deletions + characters.insertions,
+    )
+
+
+def _opinions(samples: FloatArray, judges: Judges) -> dict[str, float]:
+    return {name: score for opinion in judges.opinions.values() for name, score in opinion(samples).items()}
+
+
+def _with_failures(hearing: Hearing) -> Hearing:
+    """The hearing with its faults in words."""
+    import dataclasses
+
+    faults = []
+    if hearing.word_errors > MAX_WORD_ERROR_RATE * hearing.words:
+        faults.append(f"{hearing.word_errors} errors in {hearing.words} words")
+    if hearing.silence_s > MAX_SILENCE_S:
+        faults.append(f"{hearing.silence_s:.1f} s of silence inside")
+    if hearing.clipped_share > MAX_CLIPPED_SHARE:
+        faults.append(f"{hearing.clipped_share:.2%} of the samples clip")
+    pace = hearing.characters / hearing.spoken_s if hearing.spoken_s else 0.0
+    if not CHARACTERS_PER_S[0] <= pace <= CHARACTERS_PER_S[1]:
+        faults.append(f"{pace:.0f} characters a second")
+    return dataclasses.replace(hearing, failures=tuple(faults))
