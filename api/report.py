@@ -123,7 +123,10 @@ def _rows(console: Console, columns: tuple[str, ...], rows: list[Document], noth
     if not rows:
         console.print(nothing)
         return
-    table = Table(*columns)
+    table = Table()
+    for column in columns:
+        # An id that is cut short cannot be copied.
+        table.add_column(column, min_width=36 if column == "speaker_id" else None)
     for row in rows:
         table.add_row(*(_safe(_short(row[column])) for column in columns))
     console.print(table)
