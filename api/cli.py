@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from api.evaluation import evaluate
 from api.training import app as training
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ app = typer.Typer(
     "with --server URL they ask a running server.",
 )
 app.add_typer(training, name="train")
+app.command()(evaluate)
 Server = Annotated[str | None, typer.Option("--server", help="URL of a running server; by default, this machine.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 Named = Annotated[str, typer.Argument(metavar="SPEAKER", help="A speaker's id or name.")]
