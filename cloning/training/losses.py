@@ -36,7 +36,7 @@ def mel_filters(sample_rate: int, n_fft: int, n_mels: int) -> Tensor:
 
 
 class MelLoss(nn.Module):
-    """Mean distance of log mel spectrograms, summed over three resolutions. Shapes: float32 (B, n) twice -> ()."""
+    """Mean distance of log mel spectrograms over three resolutions. Shapes: float32 (B, n) twice -> ()."""
 
     def __init__(self, sample_rate: int) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ class MelLoss(nn.Module):
             spectrum = torch.stft(both, n_fft, hop, window=window, return_complex=True)
             magnitude = (spectrum.real.square() + spectrum.imag.square() + 1e-9).sqrt().transpose(1, 2)
             ours, theirs = (magnitude @ filters).clamp(min=1e-5).log().chunk(2)
-            total = total + (ours - theirs).abs().mean()
+            total = total + (ours - theirs).abs().mean() / len(MEL_RESOLUTIONS)
         return total
 
 
