@@ -53,6 +53,8 @@ async def streamed(
         "X-Voicekin-Model": _header(flow.spoken.model),
         **_STREAM_HEADERS,
     }
+    if flow.spoken.notices:
+        headers["X-Voicekin-Notices"] = _header("; ".join(flow.spoken.notices))
     if as_events:
         return _FlowResponse(flow, _events(flow, len(order.text)), headers, "text/event-stream")
     return _FlowResponse(flow, flow.chunks(), headers, audio_format.media_type)

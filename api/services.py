@@ -75,7 +75,12 @@ def open_speaking(settings: Settings, store: Store, encoder: SpeakerEncoder | No
         usage = UsageLog(store)
         stack.callback(usage.flush)
         synthesiser = stack.enter_context(
-            Synthesiser.open(settings.bundle_dir(), device=settings.device, threads=settings.threads)
+            Synthesiser.open(
+                settings.bundle_dir(),
+                device=settings.device,
+                threads=settings.threads,
+                max_chars=settings.max_text_chars,
+            )
         )
         ear = _Ear(settings, encoder)
         yield Speaking(store, synthesiser, usage, ear.hear, settings.max_text_chars, settings.request_timeout_s)

@@ -4,27 +4,32 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, cast
+from itertools import chain
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from api.errors import RequestRefused
 from cloning.errors import Overloaded, TextRefused
+from cloning.streaming import join
 from cloning.types import FloatArray, Speech, SpeechOptions, SpeechRequest
 
 if TYPE_CHECKING:
-    from cloning.synthesis import Synthesiser
+    from cloning.synthesis import SpeechStream, Synthesiser
     from store.service import Store
 
 SPEED_RANGE = (0.25, 4.0)
 MAX_SEED = 2**31 - 1
 # Symbols a second at speed 1 that speech can have; outside, words were lost or the voice went on without any.
 _PLAUSIBLE_SYMBOLS_PER_S = (4.0, 40.0)
-_JUDGED_FROM_SYMBOLS = 24
+# A word or two may take this long, however few its symbols are.
+_SHORT_S = 1.5
+
+IMPLAUSIBLE = "implausible_length"
 
 Listen = Callable[[Speech], FloatArray]
 
@@ -64,12 +69,13 @@ class Spoken:
 
 @dataclass(frozen=True, slots=True)
 class SpokenStream:
-    """A speech under way; closing it cancels what is not spoken yet."""
+    """A speech under way; closing it cancels what is not spoken yet. `notices` are what is known at its start."""
 
     pieces: Iterator[Speech]
     sample_rate: int
     seed: int
     model: str
+    notices: tuple[str, ...]
     close: Callable[[], None]
 
 
@@ -126,7 +132,7 @@ class Speaking:
         with self._request(order) as asked:
             request, speech = asked, self._whole(asked, unwanted)
             if order.seed is None and not plausible(speech, order.speed):
-                request = replace(asked, options=replace(asked.options, seed=_another(asked.options.seed)))
+                request = _reseeded(asked)
                 speech = self._whole(request, unwanted)
         cosine = float(np.dot(self.listen(speech), request.d_vector)) if order.verify else None
         return Spoken(speech, request.options.seed, self.model, cosine, _notices(speech, order.speed))
@@ -134,6 +140,7 @@ class Speaking:
     def stream(self, order: SpeechOrder) -> SpokenStream:
         """The speech in pieces; nothing is refused after the first piece that could have been before.
 
+        With a drawn seed, a first piece of implausible length is tried once more with another.
         Raises: SpeakerNotFound, CloningError.
         """
         if order.verify:
@@ -143,8 +150,21 @@ class Speaking:
         with ExitStack() as stack:
             request = stack.enter_context(self._request(order))
             pieces = stack.enter_context(self._pieces(request))
-            rate, seed = self.synthesiser.voice.sample_rate, request.options.seed
-            return SpokenStream(pieces, rate, seed, self.model, stack.pop_all().close)
+            first = next(pieces)
+            if order.seed is None and not plausible(first, order.speed):
+                pieces.close()
+                request = _reseeded(request)
+                pieces = stack.enter_context(self._pieces(request))
+                first = next(pieces)
+            length = () if plausible(first, order.speed) else (IMPLAUSIBLE,)
+            return SpokenStream(
+                pieces=chain((first,), pieces),
+                sample_rate=self.synthesiser.voice.sample_rate,
+                seed=request.options.seed,
+                model=self.model,
+                notices=(*_skipped(pieces.skipped), *length),
+                close=stack.pop_all().close,
+            )
 
     def _whole(self, request: SpeechRequest, unwanted: Callable[[], bool]) -> Speech:
         parts: list[Speech] = []
@@ -153,10 +173,10 @@ class Speaking:
                 parts.append(piece)
                 if unwanted():
                     raise Overloaded("cancelled", "nobody waits for this speech any more")
-        return _join(parts)
+        return join(parts)
 
-    def _pieces(self, request: SpeechRequest) -> closing[Generator[Speech, None, None]]:
-        return closing(cast(Generator[Speech, None, None], self.synthesiser.stream(request)))
+    def _pieces(self, request: SpeechRequest) -> closing[SpeechStream]:
+        return closing(self.synthesiser.stream(request))
 
     @contextmanager
     def _request(self, order: SpeechOrder) -> Iterator[SpeechRequest]:
@@ -187,30 +207,20 @@ class Speaking:
 
 
 def plausible(speech: Speech, speed: float) -> bool:
-    """Whether the length fits the number of symbols; short texts are not judged."""
-    n_symbols = len(speech.durations)
-    if n_symbols < _JUDGED_FROM_SYMBOLS:
-        return True
-    slowest, fastest = (bound * speed for bound in _PLAUSIBLE_SYMBOLS_PER_S)
-    return slowest <= n_symbols / speech.duration_s <= fastest
+    """Whether the length, without the pauses between sentences, fits the number of symbols."""
+    spoken_s = (speech.duration_s - speech.pause_s) * speed
+    slowest, fastest = _PLAUSIBLE_SYMBOLS_PER_S
+    return len(speech.durations) / fastest <= spoken_s <= max(_SHORT_S, len(speech.durations) / slowest)
 
 
-def _join(parts: list[Speech]) -> Speech:
-    return Speech(
-        samples=np.concatenate([part.samples for part in parts]),
-        sample_rate=parts[0].sample_rate,
-        durations=np.concatenate([part.durations for part in parts]),
-        n_sentences=sum(part.n_sentences for part in parts),
-        skipped=tuple(dict.fromkeys(sign for part in parts for sign in part.skipped)),
-        notices=tuple(dict.fromkeys(notice for part in parts for notice in part.notices)),
-    )
-
-
-def _another(seed: int) -> int:
-    return (seed + 1) % MAX_SEED
+def _reseeded(request: SpeechRequest) -> SpeechRequest:
+    return replace(request, options=replace(request.options, seed=(request.options.seed + 1) % MAX_SEED))
 
 
 def _notices(speech: Speech, speed: float) -> tuple[str, ...]:
-    skipped = (f"skipped characters: {' '.join(speech.skipped[:20])}",) if speech.skipped else ()
-    length = () if plausible(speech, speed) else ("implausible_length",)
-    return (*speech.notices, *skipped, *length)
+    length = () if plausible(speech, speed) else (IMPLAUSIBLE,)
+    return (*speech.notices, *_skipped(speech.skipped), *length)
+
+
+def _skipped(signs: tuple[str, ...]) -> tuple[str, ...]:
+    return (f"skipped characters: {' '.join(signs[:20])}",) if signs else ()

@@ -61,15 +61,15 @@ class Scheduler:
         self._thread = threading.Thread(target=self._run, name="voicekin-scheduler", daemon=True)
         self._thread.start()
 
-    def submit(self, sentences: Sequence[Sentence]) -> "list[Future[Spoken]]":
-        """Futures of sentences, all taken or none.
+    def submit(self, sentences: Sequence[Sentence], continuing: bool = False) -> "list[Future[Spoken]]":
+        """Futures of sentences, all taken or none; those that continue a speech under way are never one too many.
 
         Raises: Overloaded (`queue_full`, `closed`).
         """
         with self._wake:
             if self._closed:
                 raise Overloaded("closed", "the service is shutting down; try again in a moment")
-            if len(self._queue) + len(sentences) > self._max_queue:
+            if not continuing and len(self._queue) + len(sentences) > self._max_queue:
                 raise Overloaded(
                     "queue_full",
                     f"{len(self._queue)} sentences wait and {len(sentences)} more would pass the limit of "

@@ -1,9 +1,11 @@
 """From spoken sentences to one signal: edges trimmed, joins faded, pauses put in."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from cloning.errors import SynthesisFailed
-from cloning.types import FloatArray
+from cloning.types import FloatArray, Speech
 
 LEAD_S = 0.04
 TAIL_S = 0.12
@@ -34,3 +36,18 @@ def finish_sentence(samples: FloatArray, sample_rate: int, pause_after_s: float)
     cut[: len(fade)] *= fade
     cut[len(cut) - len(fade) :] *= fade[::-1]
     return np.concatenate([cut, np.zeros(round(pause_after_s * sample_rate), np.float32)])
+
+
+def join(pieces: Sequence[Speech]) -> Speech:
+    """One speech from its pieces, in order. Raises: ValueError for no piece."""
+    if not pieces:
+        raise ValueError("join needs at least one piece")
+    return Speech(
+        samples=np.concatenate([piece.samples for piece in pieces]),
+        sample_rate=pieces[0].sample_rate,
+        durations=np.concatenate([piece.durations for piece in pieces]),
+        n_sentences=sum(piece.n_sentences for piece in pieces),
+        skipped=tuple(dict.fromkeys(sign for piece in pieces for sign in piece.skipped)),
+        notices=tuple(dict.fromkeys(notice for piece in pieces for notice in piece.notices)),
+        pause_s=sum(piece.pause_s for piece in pieces),
+    )

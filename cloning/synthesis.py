@@ -2,7 +2,9 @@
 
 import dataclasses
 import os
-from collections.abc import Iterator
+import time
+from collections import deque
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +19,7 @@ from cloning.engines.base import Engine
 from cloning.engines.eager import EagerEngine
 from cloning.errors import BadConditioning, EngineError
 from cloning.scheduler import Scheduler, SchedulerStats, Spoken
-from cloning.streaming import finish_sentence
+from cloning.streaming import finish_sentence, join
 from cloning.text.frontend import TextFrontEnd
 from cloning.text.symbols import SymbolTable
 from cloning.types import FloatArray, Sentence, Speech, SpeechRequest, SpokenText
@@ -50,6 +52,8 @@ class Synthesiser:
         )
         max_frames = round(config.speech.max_sentence_s / config.audio.frame_s)
         self._scheduler = Scheduler(engine, max_queue, max_frames)
+        # One batch runs while the next waits: the engine is never idle, and a slow reader holds no more than this.
+        self._ahead = 2 * engine.max_batch
         self.voice = VoiceInfo(
             config.name, model_id, config.encoder_id, tuple(config.text.languages), config.audio.sample_rate,
             engine.name, engine.device,
@@ -77,18 +81,11 @@ class Synthesiser:
 
         Raises: TextRefused, LanguageUnsupported, BadConditioning, Overloaded, SynthesisFailed, EngineError.
         """
-        pieces = list(self.stream(request))
-        return Speech(
-            np.concatenate([p.samples for p in pieces]),
-            self.voice.sample_rate,
-            np.concatenate([p.durations for p in pieces]),
-            len(pieces),
-            tuple(dict.fromkeys(s for p in pieces for s in p.skipped)),
-        )
+        return join(list(self.stream(request)))
 
-    def stream(self, request: SpeechRequest) -> Iterator[Speech]:
+    def stream(self, request: SpeechRequest) -> "SpeechStream":
         """The text sentence by sentence, as each is ready. Everything that can be refused is refused before this
-        returns; closing the iterator takes what still waits out of the queue.
+        returns.
 
         Raises: as `speak`.
         """
@@ -96,7 +93,7 @@ class Synthesiser:
         spoken_texts = self._front_end.encode(request.text, request.language, request.lexicon)
         language_id = self._front_end.language_id(request.language)
         sentences = [self._sentence(request, text, i, language_id) for i, text in enumerate(spoken_texts)]
-        return self._collect(spoken_texts, self._scheduler.submit(sentences))
+        return SpeechStream(self._scheduler, spoken_texts, sentences, self.voice.sample_rate, self._ahead)
 
     def stats(self) -> SchedulerStats:
         """Counters of the scheduler."""
@@ -114,16 +111,6 @@ class Synthesiser:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    def _collect(self, texts: list[SpokenText], futures: "list[Future[Spoken]]") -> Iterator[Speech]:
-        try:
-            for text, future in zip(texts, futures, strict=True):
-                spoken = future.result()
-                samples = finish_sentence(spoken.samples, self.voice.sample_rate, text.pause_after_s)
-                yield Speech(samples, self.voice.sample_rate, spoken.durations, 1, text.skipped)
-        finally:
-            for future in futures:
-                future.cancel()
 
     def _sentence(self, request: SpeechRequest, text: SpokenText, index: int, language_id: int) -> Sentence:
         # Sentences of one request must not share their noise, and the same text must always get the same.
@@ -150,3 +137,66 @@ class Synthesiser:
             )
         if not np.isfinite(vector).all() or abs(float(np.linalg.norm(vector)) - 1) > 1e-3:
             raise BadConditioning("bad_vector", "the d-vector is not finite or not of norm 1")
+
+
+class SpeechStream:
+    """A text while it is spoken; one thread iterates. Closing it, even before its first piece, cancels what waits.
+
+    Only a few sentences are in the engine's queue at a time: a long text passes its neighbours no more than a short
+    one, and is spoken no faster than somebody listens. The deadline counts the time that the listener waits.
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        texts: Sequence[SpokenText],
+        sentences: Sequence[Sentence],
+        sample_rate: int,
+        n_ahead: int,
+    ) -> None:
+        """Raises: Overloaded, where the queue has no room for the first sentences."""
+        self._scheduler, self._sample_rate, self._n_ahead = scheduler, sample_rate, n_ahead
+        self._texts, self._sentences = deque(texts), deque(sentences)
+        self._futures: deque[Future[Spoken]] = deque()
+        self._waited_s = 0.0
+        self.skipped = tuple(dict.fromkeys(signs for text in texts for signs in text.skipped))
+        self._submit(continuing=False)
+
+    def __iter__(self) -> "SpeechStream":
+        return self
+
+    def __next__(self) -> Speech:
+        if not self._futures:
+            raise StopIteration
+        try:
+            return self._take()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Gives up what is not spoken yet."""
+        self._sentences.clear()
+        while self._futures:
+            self._futures.popleft().cancel()
+
+    def _take(self) -> Speech:
+        started_s = time.monotonic()
+        spoken = self._futures[0].result()
+        self._waited_s += time.monotonic() - started_s
+        self._futures.popleft()
+        self._submit(continuing=True)
+        text = self._texts.popleft()
+        samples = finish_sentence(spoken.samples, self._sample_rate, text.pause_after_s)
+        return Speech(samples, self._sample_rate, spoken.durations, 1, skipped=text.skipped, pause_s=text.pause_after_s)
+
+    def _submit(self, continuing: bool) -> None:
+        room = min(self._n_ahead - len(self._futures), len(self._sentences))
+        if room:
+            batch = [self._within_deadline(self._sentences.popleft()) for _ in range(room)]
+            self._futures.extend(self._scheduler.submit(batch, continuing))
+
+    def _within_deadline(self, sentence: Sentence) -> Sentence:
+        if sentence.deadline_s is None:
+            return sentence
+        return dataclasses.replace(sentence, deadline_s=sentence.deadline_s - self._waited_s)

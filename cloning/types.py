@@ -89,7 +89,10 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True)
 class Speech:
-    """Shapes: samples float32 (n,) in [-1, 1]; durations int64 (T_text,) frames, of all sentences in order."""
+    """Shapes: samples float32 (n,) in [-1, 1]; durations int64 (T_text,) frames, of all sentences in order.
+
+    `pause_s` is how much of it is silence that was put between and after sentences.
+    """
 
     samples: FloatArray
     sample_rate: int
@@ -97,6 +100,7 @@ class Speech:
     n_sentences: int = 1
     skipped: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
+    pause_s: float = 0.0
 
     @property
     def duration_s(self) -> float:

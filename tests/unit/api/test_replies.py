@@ -35,7 +35,7 @@ class _Speaking:
         self._n_pieces, self._error = n_pieces, error
 
     def stream(self, order: SpeechOrder) -> SpokenStream:
-        return SpokenStream(self._pieces(), RATE, 1, "voice", self._close)
+        return SpokenStream(self._pieces(), RATE, 1, "voice", ("skipped characters: 名",), self._close)
 
     def _pieces(self) -> Iterator[Speech]:
         for _ in range(self._n_pieces):
@@ -68,6 +68,7 @@ def _stream(speaking: _Speaking, context: Context, as_events: bool = False, leav
         services: Any = SimpleNamespace(speaking=speaking)
         order = SpeechOrder("x", "words")
         response = await streamed(context, services, order, FORMATS["pcm"], as_events)
+        assert response.headers["X-Voicekin-Notices"] == "skipped characters: %E5%90%8D"
         assert context.speech.under_way == 1
         await response(SCOPE, receive, send)
         return b"".join(received)

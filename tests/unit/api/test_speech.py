@@ -34,19 +34,32 @@ class _Scripted:
     voice: _Voice = field(default_factory=_Voice)
     closed: int = 0
 
-    def stream(self, request: SpeechRequest) -> Iterator[Speech]:
+    def stream(self, request: SpeechRequest) -> "_Pieces":
         self.requests.append(request)
-        return self._pieces()
+        return _Pieces(self, self.answers.pop(0))
 
-    def _pieces(self) -> Iterator[Speech]:
-        answer = self.answers.pop(0)
+
+class _Pieces:
+    """The two halves of an answer, as a stream of the synthesiser."""
+
+    def __init__(self, voice: _Scripted, answer: Speech | Exception) -> None:
+        self.skipped = () if isinstance(answer, Exception) else answer.skipped
+        self._voice, self._answers = voice, [answer, answer]
+
+    def __iter__(self) -> "_Pieces":
+        return self
+
+    def __next__(self) -> Speech:
+        if not self._answers:
+            raise StopIteration
+        answer = self._answers.pop()
         if isinstance(answer, Exception):
             raise answer
-        try:
-            yield answer
-            yield answer
-        finally:
-            self.closed += 1
+        return answer
+
+    def close(self) -> None:
+        self._answers.clear()
+        self._voice.closed += 1
 
 
 def _speech(seconds: float, n_symbols: int) -> Speech:
@@ -130,11 +143,37 @@ def test_an_unknown_speaker_never_reaches_the_voice(store: Store, speaker_id: st
         (0.5, 60, 1.0, False),
         (12.0, 60, 0.25, True),
         (1.0, 60, 4.0, True),
-        (5.0, 5, 1.0, True),
+        (1.2, 5, 1.0, True),
+        (1.6, 5, 1.0, False),
+        (2.9, 5, 0.5, True),
+        (0.1, 5, 1.0, False),
     ],
 )
 def test_what_length_is_plausible(seconds: float, n_symbols: int, speed: float, expected: bool) -> None:
     assert plausible(_speech(2 * seconds, 2 * n_symbols), speed) is expected
+
+
+def test_pauses_that_the_text_asks_for_are_not_implausible() -> None:
+    paused = Speech(np.full(20 * RATE, 0.1, np.float32), RATE, np.ones(10, np.int64), pause_s=19.0)
+    assert plausible(paused, 1.0)
+
+
+def test_a_stream_that_begins_implausibly_is_begun_once_more_with_another_seed(store: Store, speaker_id: str) -> None:
+    speaking, voice = _speaking(store, _speech(60, 60), _speech(4, 60))
+    stream = speaking.stream(SpeechOrder(speaker_id, "Hello."))
+    first, second = (request.options.seed for request in voice.requests)
+    assert (first != second, stream.seed, stream.notices, voice.closed) == (True, second, (), 1)
+    assert sum(piece.duration_s for piece in stream.pieces) == pytest.approx(4.0)
+    stream.close()
+
+
+def test_a_stream_that_stays_implausible_says_so_at_its_start(store: Store, speaker_id: str) -> None:
+    speaking, voice = _speaking(store, _speech(60, 60), _speech(60, 60))
+    stream = speaking.stream(SpeechOrder(speaker_id, "Hello."))
+    assert (stream.notices, len(voice.requests)) == (("implausible_length",), 2)
+    asked, voice = _speaking(store, _speech(60, 60))
+    assert asked.stream(SpeechOrder(speaker_id, "Hello.", seed=9)).seed == 9
+    assert len(voice.requests) == 1
 
 
 def test_an_implausible_length_is_tried_once_more_with_another_seed(store: Store, speaker_id: str) -> None:

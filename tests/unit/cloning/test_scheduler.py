@@ -105,6 +105,8 @@ def test_a_full_queue_refuses_all_of_a_request(engine: CountingEngine) -> None:
     assert caught.value.code == "queue_full"
     assert caught.value.details == {"waiting": 2, "limit": 3}
     assert scheduler.stats().waiting == 2
+    scheduler.submit([sentence(6), sentence(7)], continuing=True)
+    assert scheduler.stats().waiting == 4
     engine.gate.set()
     scheduler.close()
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from cloning.errors import SynthesisFailed
-from cloning.streaming import FADE_S, LEAD_S, TAIL_S, finish_sentence
+from cloning.streaming import FADE_S, LEAD_S, TAIL_S, finish_sentence, join
+from cloning.types import Speech
 
 RATE = 24000
 
@@ -61,3 +62,17 @@ def test_the_given_samples_are_left_alone() -> None:
     before = samples.copy()
     finish_sentence(samples, RATE, 0.1)
     assert np.array_equal(samples, before)
+
+
+def test_pieces_join_in_order_and_sum_up() -> None:
+    pieces = [
+        Speech(tone(0.5), RATE, np.array([1, 2]), 1, skipped=("名",), notices=("slow",), pause_s=0.25),
+        Speech(tone(0.25), RATE, np.array([3]), 2, skipped=("名", "前"), notices=("slow",), pause_s=0.5),
+    ]
+    joined = join(pieces)
+    assert np.array_equal(joined.samples, np.concatenate([tone(0.5), tone(0.25)]))
+    assert joined.durations.tolist() == [1, 2, 3]
+    assert (joined.n_sentences, joined.skipped, joined.notices) == (3, ("名", "前"), ("slow",))
+    assert joined.pause_s == 0.75
+    with pytest.raises(ValueError, match="at least one"):
+        join([])

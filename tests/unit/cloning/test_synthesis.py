@@ -2,6 +2,7 @@
 
 import dataclasses
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 import torch
 
 from cloning import bundle
-from cloning.errors import BadConditioning, EngineError, LanguageUnsupported, TextRefused
+from cloning.errors import BadConditioning, EngineError, LanguageUnsupported, Overloaded, TextRefused
 from cloning.model import YourTTS
 from cloning.synthesis import Synthesiser
 from cloning.training.recipes import tiny_voice
@@ -107,15 +108,49 @@ def test_a_vector_that_is_none_is_refused(voice: Synthesiser, bad: np.ndarray) -
     assert caught.value.code == "bad_vector"
 
 
-def test_closing_a_stream_takes_the_rest_out_of_the_queue(voice: Synthesiser) -> None:
+@pytest.mark.parametrize("n_heard", [0, 1, 3])
+def test_a_closed_stream_is_spoken_no_further(voice: Synthesiser, n_heard: int) -> None:
     before = voice.stats()
     stream = voice.stream(request("One sentence is said. " * 30))
-    next(stream)
+    for _ in range(n_heard):
+        next(stream)
     stream.close()
+    assert next(stream, None) is None
     voice.speak(request())
     after = voice.stats()
     assert after.waiting == 0
-    assert after.sentences - before.sentences + after.cancelled - before.cancelled == 32
+    # The two of the last request, those that were heard, and those that were ahead of the listener.
+    assert 2 + n_heard <= after.sentences - before.sentences <= 2 + n_heard + 2
+
+
+def test_a_reader_who_pauses_is_not_spoken_to_ahead(voice: Synthesiser) -> None:
+    before = voice.stats().sentences
+    stream = voice.stream(request("One sentence is said. " * 30))
+    next(stream)
+    voice.speak(request())
+    assert voice.stats().sentences - before <= 1 + 2 + 2
+    stream.close()
+
+
+def test_a_text_of_more_sentences_than_the_queue_holds_is_spoken_whole(folder: Path) -> None:
+    with Synthesiser.open(folder, threads=1, max_queue=4) as narrow:
+        assert narrow.speak(request("So. " * 40)).n_sentences == 40
+
+
+def test_the_deadline_counts_the_engines_time_and_not_the_readers(voice: Synthesiser) -> None:
+    stream = voice.stream(dataclasses.replace(request("A short one. " * 6), deadline_s=1.0))
+    next(stream)
+    time.sleep(1.1)
+    assert len(list(stream)) == 5
+    with pytest.raises(Overloaded) as missed:
+        voice.speak(dataclasses.replace(request(), deadline_s=0.0))
+    assert missed.value.code == "deadline_missed"
+
+
+def test_what_was_skipped_is_known_before_the_first_piece(voice: Synthesiser) -> None:
+    stream = voice.stream(request("Call 我 now. Then 你."))
+    assert stream.skipped == ("我", "你")
+    stream.close()
 
 
 def test_a_device_that_is_not_there_is_named(folder: Path) -> None:
