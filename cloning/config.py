@@ -171,8 +171,8 @@ class VoiceConfig:
         for name in ("hidden", "filter", "n_heads"):
             value = getattr(encoder, name)
             _require(value > 0, f"text_encoder.{name} is {value}, it must be at least 1")
-        _require(width % encoder.n_heads == 0, f"a width of {width} does not divide by {encoder.n_heads} heads")
         _require(encoder.hidden % 2 == 0, f"text_encoder.hidden is {encoder.hidden}, the flow needs an even number")
+        _require(width % encoder.n_heads == 0, f"a width of {width} does not divide by {encoder.n_heads} heads")
         _require(durations.filter > 0, f"durations.filter is {durations.filter}, it must be at least 1")
         _require(
             encoder.language_width > 0 or not durations.language_conditioned,

@@ -55,7 +55,8 @@ class IstftDecoder(nn.Module):
         blocks = [ConvNeXtBlock(c, config.filter, narrow, config.n_blocks) for _ in range(config.n_blocks)]
         self.blocks = nn.ModuleList(blocks)
         self.head = Pointwise(c, audio.n_fft + 2)
-        neighbours = self.n_fft // self.hop // 2
+        # A window around the middle of a frame reaches into as many frames on each side.
+        neighbours = (audio.win_length + audio.hop_length - 1) // (2 * audio.hop_length)
         self.receptive_field_frames = self.pre.padding + sum(b.depthwise.padding for b in blocks) + neighbours
         window = torch.hann_window(audio.win_length)
         edge = (audio.n_fft - audio.win_length) // 2
