@@ -2,7 +2,6 @@
 
 import os
 import socket
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,10 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from torch import Tensor
-    from torch.nn import Module
 
     from cloning.training.prepare import Embed
     from cloning.training.run import Slice
+    from encoder.networks.ge2e import GE2E
     from encoder.types import FloatArray
 
 app = typer.Typer(help="Train a voice: prepare a corpus, run in slices, export a bundle.", no_args_is_help=True)
@@ -85,6 +84,7 @@ def run(
 ) -> None:
     """Train for a time; run again with the same --out to go on. All GPUs of the machine are used."""
     import torch
+    from torch.multiprocessing.spawn import start_processes
 
     from cloning.training.run import Slice
 
@@ -92,7 +92,7 @@ def run(
     n_ranks = ranks or max(1, torch.cuda.device_count())
     out.mkdir(parents=True, exist_ok=True)
     if n_ranks > 1:
-        torch.multiprocessing.spawn(_rank, (n_ranks, _free_port(), plan), nprocs=n_ranks)
+        start_processes(_rank, (n_ranks, _free_port(), plan), nprocs=n_ranks, start_method="spawn")  # type: ignore[no-untyped-call]  # torch has no types here
     else:
         _rank(0, 1, 0, plan)
 
@@ -119,17 +119,17 @@ def _device() -> str:
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def _speaker_network(device: str) -> "tuple[Module, str]":
+def _speaker_network(device: str) -> "tuple[GE2E, str]":
     """The d-vector network, ready for gradients to pass through, and the id of its vectors."""
-    from encoder.engine import PREPROCESSING_VERSION
+    from encoder.engine import encoder_id_of
     from encoder.networks.ge2e import load_pretrained
 
     network, sha256 = load_pretrained()
     # cuDNN's recurrent networks pass gradients in training mode only; this one has no dropout, so nothing changes.
-    return network.train().to(device), f"ge2e-{sha256[:12]}-{PREPROCESSING_VERSION}"
+    return network.train().to(device), encoder_id_of(sha256)
 
 
-def _bulk_embedder(network: "Module", sample_rate_hz: int = 24000) -> "Embed":
+def _bulk_embedder(network: "GE2E", sample_rate_hz: int = 24000) -> "Embed":
     """d-vectors of many clips at once, on the network's device: resampled, levelled and cut there, not on the host."""
     import numpy as np
     import torch
@@ -153,7 +153,7 @@ def _bulk_embedder(network: "Module", sample_rate_hz: int = 24000) -> "Embed":
         rows = torch.tensor([i for i, s in enumerate(spans) for _ in s.starts_frames], device=device)
         starts = torch.tensor([t for s in spans for t in s.starts_frames], device=device)
         partials = mels[rows[:, None], starts[:, None] + torch.arange(PARTIAL_FRAMES, device=device)]
-        vectors = torch.cat([network.embed_mels(p) for p in partials.split(2048)])
+        vectors = torch.cat([network.embed_mels(p) for p in torch.split(partials, 2048)])
         return normalize(torch.zeros(len(clips), vectors.shape[1], device=device).index_add_(0, rows, vectors), dim=1)
 
     def embed(clips: "Sequence[FloatArray]", sample_rate: int) -> "FloatArray":
