@@ -4,7 +4,7 @@ import datetime
 import hashlib
 import json
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -39,10 +39,11 @@ def evaluate(  # noqa: PLR0913, PLR0917 - the options of a command
 ) -> None:
     """Judge a voice on people it has never heard: likeness, clarity, naturalness, failures."""
     from cloning.synthesis import Synthesiser
-    from cloning.training.evaluation import Plan, read_people
+    from cloning.training.evaluation import Plan
     from cloning.training.evaluation import evaluate as judge
     from cloning.training.figures import report
     from cloning.training.judges import load_judges
+    from cloning.training.people import read_people
     from cloning.types import SpeechOptions
     from encoder.audio import Decoder
 

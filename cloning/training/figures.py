@@ -102,7 +102,7 @@ def by_speaker(utterances: Iterable[Utterance]) -> list[list[Utterance]]:
 
 
 def report(head: Mapping[str, Any], utterances: Sequence[Utterance]) -> dict[str, Any]:
-    """The whole report as plain values: `head`, then `total` and `recordings` by number of clips, people, utterances."""
+    """The whole report as plain values: `head`, then the figures by number of clips, the people and the utterances."""
     counts = sorted({u.n_clips for u in utterances})
     spoken = {n: [u for u in utterances if u.n_clips == n and not u.recorded] for n in counts}
     recorded = {n: [u for u in utterances if u.n_clips == n and u.recorded] for n in counts}

