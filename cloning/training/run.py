@@ -83,6 +83,8 @@ def train_slice(
     if reporter:
         save_state(plan.out, learner, progress)
     if n_ranks > 1:
+        # The group cannot be taken down while a captured graph still holds its collectives.
+        trainer.release()
         torch.distributed.barrier()
         torch.distributed.destroy_process_group()
 

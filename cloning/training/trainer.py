@@ -70,6 +70,12 @@ class Trainer:
                 self._report(every / (now - reported_at), spent_before + now - start)
                 reported_at = now
 
+    def release(self) -> None:
+        """Gives the captured graphs back; after it, steps run one operation at a time."""
+        self.graphs = None
+        if self.learner.device.type == "cuda":
+            torch.cuda.synchronize()
+
     def agree(self, value: float) -> float:
         """The first rank's figure on every rank, so that clocks cannot drive them apart."""
         if self.learner.n_ranks == 1:
