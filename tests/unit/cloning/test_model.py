@@ -68,6 +68,22 @@ def test_each_request_keeps_its_own_noise_speaker_and_language():
         assert other.tobytes() != base.tobytes(), changed
 
 
+def test_the_seed_and_the_noise_scale_decide_stochastic_rhythm():
+    engine = EagerEngine(small_model(DURATIONS["stochastic"]), CPU)
+    rhythms = [tuple(engine.prior([sentence(TEXTS[0], seed=s, length_scale=30.0)])[0].durations) for s in (1, 2, 1)]
+    assert rhythms[0] == rhythms[2] != rhythms[1]
+    (wilder,) = engine.prior([sentence(TEXTS[0], seed=1, length_scale=30.0, noise_scale_dp=2.0)])
+    assert tuple(wilder.durations) != rhythms[0]
+
+
+def test_durations_by_language_read_the_embedding_of_each_row():
+    g, languages = torch.randn(2, 6), torch.tensor([1, 0])
+    model = small_model(DURATIONS["by-language"])
+    joined = model.duration_condition(g, languages)
+    assert torch.equal(joined, torch.cat([g, model.text_encoder.languages.weight[languages]], 1))
+    assert small_model(DURATIONS["stochastic"]).duration_condition(g, languages) is g
+
+
 def test_no_noise_makes_every_seed_the_same():
     engine = EagerEngine(small_model(DURATIONS["stochastic"]), CPU)
     quiet = {"noise_scale": 0.0, "noise_scale_dp": 0.0}
