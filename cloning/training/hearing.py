@@ -17,6 +17,7 @@ VOICED_SHARE_OF_LEVEL = 0.25
 PITCH_RANGE_HZ = (60.0, 400.0)
 
 MAX_WORD_ERROR_RATE = 0.5
+MAX_WORDS_IN_A_ROW = 2
 MAX_SILENCE_S = 1.0
 MAX_CLIPPED_SHARE = 1e-4
 CHARACTERS_PER_S = (5.0, 30.0)
@@ -26,7 +27,8 @@ CHARACTERS_PER_S = (5.0, 30.0)
 class Hearing:
     """One piece of speech as the judges heard it; errors count against the text that was to be said.
 
-    `spoken_s` leaves out silence at both ends; `silence_s` is the longest one inside; `f0_hz` is the median pitch.
+    `skipped_words` and `added_words` are the longest runs of them. `spoken_s` leaves out silence at both ends;
+    `silence_s` is the longest one inside; `f0_hz` is the median pitch.
     """
 
     heard: str
@@ -35,6 +37,8 @@ class Hearing:
     characters: int
     character_errors: int
     duration_s: float
+    skipped_words: int = 0
+    added_words: int = 0
     spoken_s: float = 0.0
     silence_s: float = 0.0
     clipped_share: float = 0.0
@@ -51,24 +55,26 @@ def plain_words(text: str) -> str:
 
 def hear(samples: FloatArray, sample_rate: int, text: str, judges: Judges) -> Hearing:
     """Everything about one piece of speech. Shapes: samples float32 (n,), not silent."""
-    clipped = float(np.mean(np.abs(samples) >= 0.999))
     audio = at_16_khz(samples, sample_rate)
-    said, heard = plain_words(text), judges.recognise(audio)
-    word_errors, character_errors = _errors(said, plain_words(heard))
+    hearing = _compare(plain_words(text), judges.recognise(audio), len(audio) / RATE_HZ)
     spoken_s, silence_s = speech_and_silence_s(audio)
-    n_words = len(said.split())
-    hearing = Hearing(
-        heard, n_words, word_errors, len(said), character_errors, len(audio) / RATE_HZ, spoken_s, silence_s, clipped,
-        median_f0_hz(audio), _opinions(audio, judges),
-    )  # fmt: skip
-    return _with_failures(hearing)
+    return _with_failures(
+        dataclasses.replace(
+            hearing,
+            spoken_s=spoken_s,
+            silence_s=silence_s,
+            clipped_share=float(np.mean(np.abs(samples) >= 0.999)),
+            f0_hz=median_f0_hz(audio),
+            opinions=_opinions(audio, judges),
+        )
+    )
 
 
 def not_spoken(text: str, reason: str) -> Hearing:
     """A sentence that gave no speech: all of its words are missing."""
     said = plain_words(text)
     n_words = len(said.split())
-    return Hearing("", n_words, n_words, len(said), len(said), 0.0, failures=(reason,))
+    return Hearing("", n_words, n_words, len(said), len(said), 0.0, n_words, failures=(reason,))
 
 
 def at_16_khz(samples: FloatArray, sample_rate: int) -> FloatArray:
@@ -111,14 +117,21 @@ def _frame_level(samples: FloatArray) -> FloatArray:
     return level
 
 
-def _errors(said: str, heard: str) -> tuple[int, int]:
-    """Word and character errors."""
+def _compare(said: str, heard: str, duration_s: float) -> Hearing:
+    """The words that were heard beside those that were to be said."""
     import jiwer
 
-    words, characters = jiwer.process_words(said, heard), jiwer.process_characters(said, heard)
-    return (
-        words.substitutions + words.deletions + words.insertions,
-        characters.substitutions + characters.deletions + characters.insertions,
+    words, characters = (
+        compare(said, plain_words(heard)) for compare in (jiwer.process_words, jiwer.process_characters)
+    )
+    runs = {"delete": 0, "insert": 0}
+    for part in words.alignments[0]:
+        longest = max(part.ref_end_idx - part.ref_start_idx, part.hyp_end_idx - part.hyp_start_idx)
+        if part.type in runs:
+            runs[part.type] = max(runs[part.type], longest)
+    errors = [x.substitutions + x.deletions + x.insertions for x in (words, characters)]
+    return Hearing(
+        heard, len(said.split()), errors[0], len(said), errors[1], duration_s, runs["delete"], runs["insert"]
     )
 
 
@@ -131,6 +144,10 @@ def _with_failures(hearing: Hearing) -> Hearing:
     faults = []
     if hearing.word_errors > MAX_WORD_ERROR_RATE * hearing.words:
         faults.append(f"{hearing.word_errors} errors in {hearing.words} words")
+    if hearing.skipped_words > MAX_WORDS_IN_A_ROW:
+        faults.append(f"{hearing.skipped_words} words in a row are missing")
+    if hearing.added_words > MAX_WORDS_IN_A_ROW:
+        faults.append(f"{hearing.added_words} words in a row are repeated or added")
     if hearing.silence_s > MAX_SILENCE_S:
         faults.append(f"{hearing.silence_s:.1f} s of silence inside")
     if hearing.clipped_share > MAX_CLIPPED_SHARE:

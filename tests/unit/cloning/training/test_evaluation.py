@@ -108,11 +108,21 @@ def test_pitch_errors_and_faults_of_one_piece_of_speech() -> None:
     assert heard.f0_hz == pytest.approx(150, abs=2)
     assert (heard.words, heard.word_errors) == (4, 2)
     assert heard.failures == ("1.2 s of silence inside",)
-    loud = hear(np.clip(tone(1.0) * 8, -1, 1), 16000, "one two three", deaf("nothing of the kind was said"))
+    loud = hear(np.clip(tone(1.0) * 8, -1, 1), 16000, "one two three", deaf("nothing was said"))
     assert [f.split()[-1] for f in loud.failures] == ["words", "clip"]
     slow = hear(tone(4.0), 16000, "one two three", deaf("one two three"))
     assert slow.failures == ("3 characters a second",)
     assert hear(tone(1.0), 16000, "one two three", deaf("One, two, three!")).failures == ()
+
+
+@needs("librosa", "jiwer")
+def test_words_that_are_skipped_or_repeated_are_counted() -> None:
+    samples, text = tone(2.5), "the cat sat on the mat and then it went to sleep by the fire"
+    skipped = hear(samples, 16000, text, deaf("the cat sat on the mat and then by the fire"))
+    assert (skipped.skipped_words, skipped.failures) == (4, ("4 words in a row are missing",))
+    repeated = hear(samples, 16000, text, deaf(f"{text} by the fire by the fire"))
+    assert (repeated.added_words, repeated.failures) == (6, ("6 words in a row are repeated or added",))
+    assert hear(samples, 16000, text, deaf("")).skipped_words == 15
 
 
 @needs("librosa", "jiwer")
