@@ -98,7 +98,7 @@ def test_lower_priority_numbers_go_first(engine: CountingEngine) -> None:
 
 
 def test_a_full_queue_refuses_all_of_a_request(engine: CountingEngine) -> None:
-    scheduler, first = blocked(engine, max_queue=3)
+    scheduler, _ = blocked(engine, max_queue=3)
     scheduler.submit([sentence(2), sentence(3)])
     with pytest.raises(Overloaded) as caught:
         scheduler.submit([sentence(4), sentence(5)])
@@ -112,7 +112,7 @@ def test_a_full_queue_refuses_all_of_a_request(engine: CountingEngine) -> None:
 
 
 def test_a_cancelled_sentence_never_reaches_the_engine(engine: CountingEngine) -> None:
-    scheduler, first = blocked(engine)
+    scheduler, _ = blocked(engine)
     gone, kept = scheduler.submit([sentence(2), sentence(3)])
     assert gone.cancel()
     engine.gate.set()
@@ -125,7 +125,7 @@ def test_a_cancelled_sentence_never_reaches_the_engine(engine: CountingEngine) -
 def test_a_missed_deadline_is_refused_and_the_rest_goes_on() -> None:
     now = [0.0]
     engine = CountingEngine()
-    scheduler, first = blocked(engine, clock=lambda: now[0])
+    scheduler, _ = blocked(engine, clock=lambda: now[0])
     late, fine = scheduler.submit([sentence(2, deadline_s=1.0), sentence(3, deadline_s=60.0)])
     now[0] = 5.0
     engine.gate.set()
@@ -149,7 +149,7 @@ def test_a_failed_batch_fails_alone(engine: CountingEngine) -> None:
 
 
 def test_a_sentence_that_would_last_too_long_fails_without_its_neighbours(engine: CountingEngine) -> None:
-    scheduler, first = blocked(engine, max_frames=40)
+    scheduler, _ = blocked(engine, max_frames=40)
     endless, fine = scheduler.submit([sentence(2, 41), sentence(3, 40)])
     engine.gate.set()
     with pytest.raises(SynthesisFailed):
