@@ -5,10 +5,11 @@ SUPPORTED := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))
 PYTHON ?= $(shell for python in python3 python3.12 python3.11 python3.13; do \
 	$$python -c '$(SUPPORTED)' 2>/dev/null && echo $$python && break; done)
 
-.PHONY: help demo test lint format docs clean
+.PHONY: help gpu demo test lint format docs clean
 
 help:
 	@echo "make demo    install, start a server, enrol the bundled clip, write demo.wav"
+	@echo "make gpu     the same for a machine with a GPU: faiss-gpu in place of faiss-cpu"
 	@echo "make test    install what the tests need and run them"
 	@echo "make lint    style, types and import rules"
 	@echo "make format  rewrite the sources in the house's style"
@@ -17,6 +18,10 @@ help:
 
 demo: $(VENV)/.installed
 	$(BIN)/python -m api.demo
+
+gpu: $(VENV)/.installed
+	$(BIN)/python -m pip uninstall -y faiss-cpu
+	$(BIN)/python -m pip install $(PIP_ARGS) 'faiss-gpu>=1.10'
 
 test: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest

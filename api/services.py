@@ -16,7 +16,6 @@ from encoder.types import Waveform
 
 if TYPE_CHECKING:
     from cloning.synthesis import Synthesiser
-
     from encoder.engine import SpeakerEncoder
     from store.service import Store
 

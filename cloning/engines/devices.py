@@ -1,0 +1,29 @@
+"""Which devices this machine offers to the engines."""
+
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A device by torch's name for it; `fault` says why it cannot be used, empty where it can."""
+
+    id: str
+    name: str
+    memory_bytes: int | None
+    fault: str = ""
+
+
+def devices() -> list[Device]:
+    """The CPU, then every CUDA device that the driver shows."""
+    found = [Device("cpu", f"{torch.get_num_threads()} threads", None)]
+    for i in range(torch.cuda.device_count()):
+        properties = torch.cuda.get_device_properties(i)
+        capability = f"sm_{properties.major}{properties.minor}"
+        built = torch.cuda.get_arch_list()
+        # Kernels of an older generation run on a newer device of the same major version.
+        runs = any(a.startswith(f"sm_{properties.major}") for a in built)
+        fault = "" if runs else f"torch was built for {', '.join(built)}, the device has {capability}"
+        found.append(Device(f"cuda:{i}", f"{properties.name} ({capability})", properties.total_memory, fault))
+    return found
