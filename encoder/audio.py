@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import TracebackType
@@ -34,6 +34,14 @@ _ERRORS: dict[str, type[EncoderError]] = {kind.__name__: kind for kind in (Unrea
 
 
 @dataclass(frozen=True, slots=True)
+class Order:
+    """What a decoding process is told beside the bytes; a `channel` of None is the best mix of all."""
+
+    max_duration_s: float
+    channel: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Decoded:
     """A clip as audio and what its container told."""
 
@@ -55,8 +63,8 @@ class Decoder:
         for worker in self._workers:
             self._idle.put(worker)
 
-    def decode(self, data: bytes, limits: AudioLimits = DEFAULT_LIMITS) -> Decoded:
-        """The clip as mono 16 kHz audio without offset, its peak at most 1.
+    def decode(self, data: bytes, limits: AudioLimits = DEFAULT_LIMITS, channel: int | None = None) -> Decoded:
+        """The clip as mono 16 kHz audio without offset, its peak at most 1; of one channel alone where one is named.
 
         Raises: UnreadableAudio (`empty`, `no_audio`, `bad_container`, `unsupported_format`, `decode_timeout`);
         AudioTooLong (`too_many_bytes`, `decoded_too_long`); RuntimeError once closed.
@@ -70,7 +78,7 @@ class Decoder:
                 n_bytes=len(data),
                 max_bytes=limits.max_bytes,
             )
-        samples, facts = self._in_worker(data, limits)
+        samples, facts = self._in_worker(data, limits, channel)
         _centre(samples)
         return Decoded(Waveform(samples, SAMPLE_RATE), facts)
 
@@ -81,10 +89,10 @@ class Decoder:
             for worker in self._workers:
                 worker.kill()
 
-    def _in_worker(self, data: bytes, limits: AudioLimits) -> tuple[FloatArray, AudioFacts]:
+    def _in_worker(self, data: bytes, limits: AudioLimits, channel: int | None) -> tuple[FloatArray, AudioFacts]:
         worker = self._idle.get()
         try:
-            return self._usable(worker).decode(data, limits)
+            return self._usable(worker).decode(data, limits, channel)
         except UnreadableAudio as error:
             if self._closed:
                 raise RuntimeError("this decoder was closed") from error
@@ -136,7 +144,7 @@ class _Worker:
         self._process.kill()
         self._process.wait()
 
-    def decode(self, data: bytes, limits: AudioLimits) -> tuple[FloatArray, AudioFacts]:
+    def decode(self, data: bytes, limits: AudioLimits, channel: int | None) -> tuple[FloatArray, AudioFacts]:
         expired = threading.Event()
 
         def expire() -> None:
@@ -147,7 +155,7 @@ class _Worker:
         timer.daemon = True
         timer.start()
         try:
-            return self._exchange(data, limits.max_duration_s)
+            return self._exchange(data, Order(limits.max_duration_s, channel))
         except (EOFError, OSError) as error:
             self.kill()
             raise _lost(limits.max_decode_s if expired.is_set() else None) from error
@@ -155,8 +163,8 @@ class _Worker:
             timer.cancel()
             timer.join()  # an expiry under way must not hit the next clip
 
-    def _exchange(self, data: bytes, max_duration_s: float) -> tuple[FloatArray, AudioFacts]:
-        self._connection.send_bytes(repr(max_duration_s).encode())
+    def _exchange(self, data: bytes, order: Order) -> tuple[FloatArray, AudioFacts]:
+        self._connection.send_bytes(json.dumps(asdict(order)).encode())
         self._connection.send_bytes(data)
         samples = bytearray()  # grows by what was really decoded: no header decides how much is allocated
         while (message := self._connection.recv_bytes())[:1] == AUDIO:

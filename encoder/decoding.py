@@ -11,7 +11,7 @@ import numpy as np
 import soxr
 from numpy.typing import NDArray
 
-from encoder.audio import AUDIO, ERROR, FACTS, SAMPLE_RATE
+from encoder.audio import AUDIO, ERROR, FACTS, SAMPLE_RATE, Order
 from encoder.containers import open_source
 from encoder.errors import AudioTooLong, EncoderError, UnreadableAudio
 from encoder.types import AudioFacts, FloatArray
@@ -88,23 +88,24 @@ def measure_mix(data: bytes, max_duration_s: float) -> Mix:
     return choose_mix(product / n - np.outer(total / n, total / n))
 
 
-def transcode(data: bytes, max_duration_s: float, emit: Callable[[FloatArray], None]) -> AudioFacts:
+def transcode(data: bytes, order: Order, emit: Callable[[FloatArray], None]) -> AudioFacts:
     """Mono 16 kHz audio, block by block into `emit`, and what was learnt on the way.
 
     Shapes: emit takes float32 (n,), not yet limited to [-1, 1].
     Raises: UnreadableAudio (`no_audio`, `bad_container`, `unsupported_format`); AudioTooLong (`decoded_too_long`).
     """
-    mix = measure_mix(data, max_duration_s)
+    mix = measure_mix(data, order.max_duration_s) if order.channel is None else None
     source = open_source(data)
+    weights = mix.weights if mix else np.eye(source.channels, dtype=np.float32)[order.channel]
     resampler = soxr.ResampleStream(source.sample_rate, SAMPLE_RATE, 1, dtype="float32")
     meter, n, finite = ClipMeter(), 0, True
     for block in source.blocks():
         n += len(block)
-        _check_duration(n / source.sample_rate, max_duration_s)
+        _check_duration(n / source.sample_rate, order.max_duration_s)
         finite = finite and bool(np.isfinite(block).all())
         clean = _sane(block)
         meter.add(clean)
-        mono = clean @ mix.weights
+        mono = clean @ weights
         emit(mono if source.sample_rate == SAMPLE_RATE else resampler.resample_chunk(mono))
     if n == 0:
         raise UnreadableAudio("no_audio", "the file holds no sound: it has a header and no samples that can be decoded")
@@ -117,7 +118,7 @@ def transcode(data: bytes, max_duration_s: float, emit: Callable[[FloatArray], N
         duration_s=n / source.sample_rate,
         clipped_share=meter.share,
         damaged=source.damaged or not finite,
-        channels_differ=mix.channels_differ,
+        channels_differ=mix is None or mix.channels_differ,
     )
 
 
@@ -126,12 +127,12 @@ def serve(connection: Connection) -> None:
     _lock_down()
     while True:
         try:
-            max_duration_s = float(connection.recv_bytes())
+            order = Order(**json.loads(connection.recv_bytes()))
             data = connection.recv_bytes()
         except EOFError:
             return
         try:
-            facts = transcode(data, max_duration_s, lambda block: connection.send_bytes(AUDIO + block.tobytes()))
+            facts = transcode(data, order, lambda block: connection.send_bytes(AUDIO + block.tobytes()))
         except EncoderError as error:
             reply = {"type": type(error).__name__, "code": error.code, "message": error.message, **error.details}
             connection.send_bytes(ERROR + json.dumps(reply).encode())

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from encoder.audio import SAMPLE_RATE, Decoder, condition_speech, level_dbfs
+from encoder.activity import SpeechDetector
+from encoder.audio import SAMPLE_RATE, Decoded, Decoder, condition_speech, level_dbfs
+from encoder.declipping import declip
 from encoder.engine import EmbeddedClip, SpeakerEncoder
 from encoder.errors import EncoderError, UnusableSpeech
 from encoder.notices import clip_notices, reference_notices
@@ -23,6 +25,11 @@ from encoder.types import (
     Reference,
     Waveform,
 )
+
+# Fewer cut peaks than this leave no trace in a voice's vector.
+_REPAIRED_SHARE = 0.005
+# Every loudspeaker of a room has its place among the first eight.
+_COMPARED_CHANNELS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +62,7 @@ def embed_clips(
 
 def _hear(index: int, data: bytes, encoder: SpeakerEncoder, decoder: Decoder, limits: AudioLimits) -> _Heard:
     try:
-        decoded = decoder.decode(data, limits)
+        decoded = _decode(data, encoder.detector, decoder, limits)
     except EncoderError as error:
         error.details["clip"] = index
         raise
@@ -70,8 +77,20 @@ def _hear(index: int, data: bytes, encoder: SpeakerEncoder, decoder: Decoder, li
             level_dbfs=round(level, 1),
         )
     used = voiced[: round(limits.used_s * SAMPLE_RATE)]
+    if decoded.facts.clipped_share > _REPAIRED_SHARE:
+        used = declip(used, SAMPLE_RATE)
     quality = measure_quality(used, pauses, SAMPLE_RATE)
     return _Heard(hashlib.sha256(data).hexdigest(), decoded.facts, len(voiced) / SAMPLE_RATE, quality, used)
+
+
+def _decode(data: bytes, detector: SpeechDetector, decoder: Decoder, limits: AudioLimits) -> Decoded:
+    """The clip; where its channels hold different sounds, the one in which the most is spoken."""
+    mixed = decoder.decode(data, limits)
+    if not mixed.facts.channels_differ:
+        return mixed
+    channels = range(min(mixed.facts.channels, _COMPARED_CHANNELS))
+    apart = (decoder.decode(data, limits, channel) for channel in channels)
+    return max(apart, key=lambda decoded: float(detector.probabilities(decoded.waveform.samples).sum()))
 
 
 def _refuse_too_little(heard: Sequence[_Heard], limits: AudioLimits) -> None:

