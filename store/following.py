@@ -2,12 +2,14 @@
 
 import logging
 import threading
+import time
 from collections.abc import Sequence
 
 import numpy as np
 
 from store.errors import StoreError
-from store.index import Shelf, SpeakerIndex
+from store.index import SpeakerIndex
+from store.rows import Shelf
 from store.snapshot import Snapshot, SnapshotDamaged, SnapshotFile
 from store.unit_of_work import Database
 from store.voices import Position, VoiceQueries, VoiceRow
@@ -17,6 +19,7 @@ _log = logging.getLogger(__name__)
 # Rewriting the file costs its whole size, so changes are saved up in proportion to it.
 _MIN_CHANGES_PER_SAVE = 1024
 _CHANGES_PER_SAVE_SHARE = 0.25
+_REPORT_EVERY_S = 2.0
 _NOWHERE = Position("", 0)
 
 
@@ -48,8 +51,9 @@ class IndexFollower:
     def open(self) -> None:
         """Loads the snapshot, catches up, and makes good what still differs. Raises: StoreUnavailable."""
         self._load()
-        self.follow()
         with self._turn:
+            self._database.read(self._catch_up)
+            self._index.prepare(_Reporter("codes made for %d of %d voices"))
             self._n_repaired = self._database.read(self._repair)
             self._n_unsaved += self._n_repaired
         if self._n_repaired:
@@ -60,8 +64,14 @@ class IndexFollower:
         with self._turn:
             self._database.read(self._catch_up)
             due = self._n_unsaved >= max(_MIN_CHANGES_PER_SAVE, _CHANGES_PER_SAVE_SHARE * len(self._index))
+        self._index.prepare_beside()
         if due:
             self.save()
+
+    def close(self) -> None:
+        """Waits for what is done beside searches, and saves."""
+        self._index.join()
+        self.save()
 
     def save(self) -> None:
         """Writes the snapshot if the index has moved since; a failure is logged, for the file is only a copy."""
@@ -112,9 +122,12 @@ class IndexFollower:
         if position.store_id != self._position.store_id or position.revision < self._position.revision:
             self._restart()
         # A voice that changes or goes after `position` was read is met again at the next call, which does no harm.
+        n_voices, report = 0, _Reporter("%d voices read from the database")
         for voices in speakers.voices_since(self._position.revision):
             self._index.apply(_shelves(voices))
-            self._n_unsaved += len(voices)
+            n_voices += len(voices)
+            report(n_voices)
+        self._n_unsaved += n_voices
         gone = speakers.removed_since(self._position.revision)
         self._index.apply([], gone)
         self._n_unsaved += len(gone)
@@ -155,6 +168,19 @@ class IndexFollower:
             self._file.discard()
         except OSError as error:
             _log.warning("index: the snapshot could not be deleted: %s", error)
+
+
+class _Reporter:
+    """Logs how far long work has come, every few seconds."""
+
+    def __init__(self, words: str) -> None:
+        self._words = f"index: {words}"
+        self._last_s = time.monotonic()
+
+    def __call__(self, *figures: int) -> None:
+        if time.monotonic() - self._last_s >= _REPORT_EVERY_S:
+            self._last_s = time.monotonic()
+            _log.info(self._words, *figures)
 
 
 def _shelves(voices: Sequence[VoiceRow]) -> list[Shelf]:

@@ -1,25 +1,29 @@
-"""Nearest speakers by cosine: exact FAISS indexes in memory, one for each encoder, so that their vectors never meet."""
+"""Nearest speakers by cosine, apart for each encoder, so that their vectors never meet.
 
+A small shelf is searched exactly. A large one is first looked through by small codes (`store.coarse`), and what they
+name is ranked by the exact vectors; it stays exact until the codes are made, which happens beside searches and changes.
+"""
+
+import logging
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-import faiss
 import numpy as np
-from numpy.typing import NDArray
 
+from store.coarse import MAX_COARSE_K, RETRAIN_GROWTH, CoarseIndex, sample_size
 from store.errors import BadVector, StoreUnavailable
+from store.rows import IntArray, Shelf, VectorRows
+from store.turns import SharedTurn
 from store.types import FloatArray
 
-
-@dataclass(frozen=True, slots=True)
-class Shelf:
-    """Voices of one encoder. Shapes: revisions int64 (n,); vectors float32 (n, d), L2 norm 1."""
-
-    encoder_id: str
-    speaker_ids: tuple[str, ...]
-    revisions: NDArray[np.int64]
-    vectors: FloatArray
+_log = logging.getLogger(__name__)
+_ROWS_PER_STEP = 32768
+# Below this share of the limit codes are given up: a store at the limit must not make and drop them in turn.
+_KEEP_SHARE = 0.5
+# Numbers that are gone still take eight bytes each; past this many a shelf counts from zero again.
+_MAX_GONE_NUMBERS = 4_000_000
+EXACT_BELOW = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,32 +35,26 @@ class Hit:
     cosine: float
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    encoder_id: str
-    number: int
-    revision: int
+Progress = Callable[[int, int], None]
 
 
 class SpeakerIndex:
-    """Safe to use from many threads: a search sees a change whole or not at all.
+    """Safe to use from many threads: a search sees a change whole or not at all, and none waits for another search."""
 
-    Each vector gets a number that is never given again, so no removal can shift a neighbour's identity.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._indexes: dict[str, faiss.IndexIDMap] = {}
-        self._places: dict[str, _Place] = {}
-        self._speakers: dict[int, str] = {}
-        self._next_number = 0
+    def __init__(self, exact_below: int = EXACT_BELOW) -> None:
+        self._exact_below = exact_below
+        self._turn = SharedTurn()
+        self._shelves: dict[str, _Voices] = {}
+        self._builder = threading.Lock()
+        self._threads: list[threading.Thread] = []
 
     def __len__(self) -> int:
-        return len(self._places)
+        with self._turn.shared():
+            return sum(len(voices.rows) for voices in self._shelves.values())
 
     def apply(self, shelves: Iterable[Shelf], removed: Iterable[str] = ()) -> None:
         """Adds or replaces the voices on the shelves, then drops the removed speakers."""
-        with self._lock:
+        with self._turn.alone():
             for shelf in shelves:
                 self._drop(shelf.speaker_ids)
                 self._add(shelf)
@@ -64,68 +62,152 @@ class SpeakerIndex:
 
     def clear(self) -> None:
         """Drops every voice."""
-        with self._lock:
-            self._indexes.clear()
-            self._places.clear()
-            self._speakers.clear()
+        with self._turn.alone():
+            self._shelves.clear()
 
     def search(self, vector: FloatArray, encoder_id: str, k: int) -> list[Hit]:
         """At most k voices of this encoder, nearest first. Shapes: vector float32 (d,). Raises: BadVector."""
-        with self._lock:
-            index = self._indexes.get(encoder_id)
-            if index is None:
+        with self._turn.shared():
+            voices = self._shelves.get(encoder_id)
+            if voices is None:
                 return []
-            if len(vector) != index.d:
-                message = f"vectors of {encoder_id} are {index.d} wide, but this one is {len(vector)}"
-                raise BadVector("bad_vector", message, expected=index.d, measured=len(vector))
-            cosines, numbers = index.search(vector[np.newaxis], min(k, index.ntotal))
-            found = zip(cosines[0].tolist(), numbers[0].tolist(), strict=True)
-            return [self._hit(number, cosine) for cosine, number in found if number >= 0]
+            if len(vector) != voices.rows.width:
+                message = f"vectors of {encoder_id} are {voices.rows.width} wide, but this one is {len(vector)}"
+                raise BadVector("bad_vector", message, expected=voices.rows.width, measured=len(vector))
+            return voices.search(vector, k)
 
     def revisions(self) -> dict[str, int]:
         """The revision of every voice."""
-        with self._lock:
-            return {speaker_id: place.revision for speaker_id, place in self._places.items()}
+        found: dict[str, int] = {}
+        with self._turn.shared():
+            for voices in self._shelves.values():
+                found |= voices.rows.revisions()
+        return found
 
     def shelves(self) -> list[Shelf]:
         """A copy of everything."""
-        with self._lock:
-            return [self._shelf(encoder_id) for encoder_id in sorted(self._indexes)]
+        with self._turn.shared():
+            return [voices.shelf(encoder_id) for encoder_id, voices in sorted(self._shelves.items())]
+
+    def n_bytes(self) -> int:
+        """What vectors and codes take."""
+        with self._turn.shared():
+            return sum(voices.n_bytes() for voices in self._shelves.values())
+
+    def kinds(self) -> dict[str, str]:
+        """How each encoder's voices are searched: exact, or coarse (then ranked exactly)."""
+        with self._turn.shared():
+            return {name: "coarse" if voices.coarse else "exact" for name, voices in self._shelves.items()}
+
+    def prepare(self, progress: Progress = lambda done, total: None) -> None:
+        """Makes the codes that large shelves lack; searches and changes go on meanwhile."""
+        with self._builder:
+            for encoder_id, voices in self._lacking():
+                self._build(encoder_id, voices, progress)
+
+    def prepare_beside(self) -> None:
+        """As `prepare`, in a thread, if there is anything to do and nobody does it yet."""
+        if not self._lacking() or self._builder.locked():
+            return
+        thread = threading.Thread(target=self.prepare, name="voicekin-index", daemon=True)
+        self._threads = [each for each in self._threads if each.is_alive()] + [thread]
+        thread.start()
+
+    def join(self) -> None:
+        """Waits for codes that are being made."""
+        for thread in self._threads:
+            thread.join()
+
+    def _lacking(self) -> list[tuple[str, "_Voices"]]:
+        with self._turn.shared():
+            return [item for item in self._shelves.items() if item[1].lacks_codes(self._exact_below)]
+
+    def _build(self, encoder_id: str, voices: "_Voices", progress: Progress) -> None:
+        with self._turn.shared():
+            numbers = voices.rows.numbers()
+            chosen = np.random.default_rng(0).permutation(numbers)[: sample_size(len(numbers))]
+            _, sample = voices.rows.vectors_of(chosen)
+        _log.info("index: %s has %d voices, codes are made for them", encoder_id, len(numbers))
+        coarse = CoarseIndex.train(sample, len(numbers))
+        for start in range(0, len(numbers), _ROWS_PER_STEP):
+            with self._turn.shared():
+                step, vectors = voices.rows.vectors_of(numbers[start : start + _ROWS_PER_STEP])
+            coarse.add(step, vectors)
+            progress(min(start + _ROWS_PER_STEP, len(numbers)), len(numbers))
+        with self._turn.alone():
+            if self._shelves.get(encoder_id) is voices and voices.rows.n_numbers > numbers[-1]:
+                voices.take(coarse, numbers)
 
     def _add(self, shelf: Shelf) -> None:
-        numbers = np.arange(len(shelf.speaker_ids), dtype=np.int64) + self._next_number
-        self._next_number += len(numbers)
-        if shelf.encoder_id not in self._indexes:
-            self._indexes[shelf.encoder_id] = faiss.IndexIDMap(faiss.IndexFlatIP(shelf.vectors.shape[1]))
-        self._indexes[shelf.encoder_id].add_with_ids(shelf.vectors, numbers)
-        rows = zip(shelf.speaker_ids, numbers.tolist(), shelf.revisions.tolist(), strict=True)
-        for speaker_id, number, revision in rows:
-            self._places[speaker_id] = _Place(shelf.encoder_id, number, revision)
-            self._speakers[number] = speaker_id
+        if not shelf.speaker_ids:
+            return
+        voices = self._shelves.setdefault(shelf.encoder_id, _Voices(VectorRows(shelf.vectors.shape[1])))
+        voices.add(shelf)
 
     def _drop(self, speaker_ids: Iterable[str]) -> None:
-        numbers: dict[str, list[int]] = {}
-        for speaker_id in speaker_ids:
-            place = self._places.pop(speaker_id, None)
-            if place is not None:
-                numbers.setdefault(place.encoder_id, []).append(place.number)
-                del self._speakers[place.number]
-        for encoder_id, gone in numbers.items():
-            index = self._indexes[encoder_id]
-            index.remove_ids(faiss.IDSelectorBatch(np.asarray(gone, dtype=np.int64)))
-            if index.ntotal == 0:
-                del self._indexes[encoder_id]
+        ids = list(speaker_ids)
+        for encoder_id, voices in list(self._shelves.items()):
+            voices.drop(ids, self._exact_below * _KEEP_SHARE)
+            if not len(voices.rows):
+                del self._shelves[encoder_id]
 
-    def _hit(self, number: int, cosine: float) -> Hit:
-        speaker_id = self._speakers[number]
-        return Hit(speaker_id, self._places[speaker_id].revision, max(-1.0, min(1.0, cosine)))
 
-    def _shelf(self, encoder_id: str) -> Shelf:
-        index = self._indexes[encoder_id]
-        # Storage order, which the map of numbers shares.
-        speaker_ids = tuple(self._speakers[number] for number in faiss.vector_to_array(index.id_map).tolist())
-        revisions = np.array([self._places[speaker_id].revision for speaker_id in speaker_ids], dtype=np.int64)
-        return Shelf(encoder_id, speaker_ids, revisions, index.index.reconstruct_n(0, index.ntotal))
+class _Voices:
+    """One encoder's voices, with codes where they are many."""
+
+    def __init__(self, rows: VectorRows) -> None:
+        self.rows = rows
+        self.coarse: CoarseIndex | None = None
+
+    def add(self, shelf: Shelf) -> None:
+        first = not self.rows.n_numbers
+        numbers = self.rows.append(shelf.speaker_ids, shelf.revisions, shelf.vectors)
+        if first and shelf.coarse is not None:
+            # Their numbers are rows, and so are those that a first shelf is given.
+            self.coarse = CoarseIndex.from_bytes(shelf.coarse, len(numbers))
+        elif self.coarse is not None:
+            self.coarse.add(numbers, np.ascontiguousarray(shelf.vectors))
+
+    def drop(self, speaker_ids: Sequence[str], keep_codes_above: float) -> None:
+        gone = self.rows.remove(speaker_ids)
+        if self.rows.n_numbers > _MAX_GONE_NUMBERS + 2 * len(self.rows):
+            self.rows.renumber()
+            self.coarse = None
+        if self.coarse is None or len(self.rows) < keep_codes_above:
+            self.coarse = None
+        else:
+            self.coarse.remove(gone)
+
+    def lacks_codes(self, exact_below: int) -> bool:
+        if self.coarse is None:
+            return len(self.rows) >= exact_below
+        return len(self.rows) > RETRAIN_GROWTH * self.coarse.n_trained
+
+    def take(self, coarse: CoarseIndex, coded: IntArray) -> None:
+        """The codes, made good for what came and went while they were made."""
+        row_of_number = self.rows.rows_of_numbers()
+        coarse.remove(coded[row_of_number[coded] < 0])
+        now = self.rows.numbers()
+        coarse.add(*self.rows.vectors_of(now[~np.isin(now, coded)]))
+        self.coarse = coarse
+
+    def search(self, vector: FloatArray, k: int) -> list[Hit]:
+        if self.coarse is None or k > MAX_COARSE_K:
+            cosines, rows = self.rows.nearest(vector, k)
+        else:
+            cosines, rows = self.rows.rank(vector, self.rows.find(self.coarse.candidates(vector, k)), k)
+        return list(map(self._hit, rows.tolist(), cosines.tolist()))
+
+    def shelf(self, encoder_id: str) -> Shelf:
+        coarse = None if self.coarse is None else self.coarse.to_bytes(self.rows.rows_of_numbers())
+        return self.rows.shelf(encoder_id, coarse)
+
+    def n_bytes(self) -> int:
+        return self.rows.n_bytes() + (0 if self.coarse is None else self.coarse.n_bytes())
+
+    def _hit(self, row: int, cosine: float) -> Hit:
+        speaker_id, revision = self.rows.voice(row)
+        return Hit(speaker_id, revision, max(-1.0, min(1.0, cosine)))
 
 
 def check_library() -> None:

@@ -46,7 +46,7 @@ class Store:
     def __init__(self, config: StoreConfig) -> None:
         """Opens nothing: `open` does."""
         self._database = Database(config)
-        self._index = SpeakerIndex()
+        self._index = SpeakerIndex(config.exact_below)
         self._follower = IndexFollower(self._database, self._index, SnapshotFile(config.state_dir))
         self._pool = VectorPool(config.pool_bytes)
         self._erasures = ErasureList(config.state_dir)
@@ -69,7 +69,7 @@ class Store:
 
     def close(self) -> None:
         """Saves the index and closes every connection."""
-        self._follower.save()
+        self._follower.close()
         self._database.close()
 
     def __enter__(self) -> Self:
@@ -281,6 +281,8 @@ class Store:
             revision=speakers.position().revision,
             encoder_ids=speakers.encoder_ids(),
             index_size=len(self._index),
+            index_bytes=self._index.n_bytes(),
+            index_kinds=self._index.kinds(),
             index_revision=self._follower.revision,
             index_repaired=self._follower.n_repaired,
             snapshot_revision=self._follower.saved_revision,

@@ -1,7 +1,8 @@
 """The index on disk: one file, written whole under a new name and then renamed, never trusted without its checksum.
 
 Layout: the SHA-256 of all that follows as 64 digits and a newline; one line of JSON; for each shelf n ids of 16 bytes,
-n revisions of 8 bytes and n * d float32, all little-endian.
+n revisions of 8 bytes and n * d float32, all little-endian, then, where the header gives their size, the codes in
+FAISS' own form.
 """
 
 import hashlib
@@ -17,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from store.index import Shelf
+from store.rows import Shelf
 from store.voices import Position
 
-FORMAT = "voicekin-index-1"
+FORMAT = "voicekin-index-2"
 # A file being written is never this old; one that is was left by a process that died.
 _STALE_S = 3600.0
 _DIGEST_BYTES = 65
@@ -107,9 +108,10 @@ class SnapshotFile:
 def _pieces(snapshot: Snapshot) -> Iterator[bytes | memoryview]:
     body = [_header_line(snapshot)]
     for shelf in snapshot.shelves:
-        body.append(b"".join(uuid.UUID(speaker_id).bytes for speaker_id in shelf.speaker_ids))
+        body.append(bytes.fromhex("".join(shelf.speaker_ids).replace("-", "")))
         body.append(shelf.revisions.astype("<i8").tobytes())
         body.append(shelf.vectors.astype("<f4", copy=False).data.cast("B"))
+        body.append(shelf.coarse or b"")
     digest = hashlib.sha256()
     for piece in body:
         digest.update(piece)
@@ -123,7 +125,12 @@ def _header_line(snapshot: Snapshot) -> bytes | memoryview:
         "store_id": snapshot.position.store_id,
         "revision": snapshot.position.revision,
         "shelves": [
-            {"encoder_id": shelf.encoder_id, "count": len(shelf.speaker_ids), "width": shelf.vectors.shape[1]}
+            {
+                "encoder_id": shelf.encoder_id,
+                "count": len(shelf.speaker_ids),
+                "width": shelf.vectors.shape[1],
+                "coarse_bytes": len(shelf.coarse or b""),
+            }
             for shelf in snapshot.shelves
         ],
     }
@@ -145,10 +152,25 @@ def _read_shelves(headers: Sequence[dict[str, Any]], body: memoryview) -> Iterat
     for header in headers:
         count, width = header["count"], header["width"]
         ids, revisions, stop = start + 16 * count, start + 24 * count, start + 24 * count + 4 * count * width
-        speaker_ids = tuple(str(uuid.UUID(bytes=bytes(body[at : at + 16]))) for at in range(start, ids, 16))
-        vectors = np.frombuffer(body[revisions:stop], dtype="<f4").reshape(count, width)
-        yield Shelf(header["encoder_id"], speaker_ids, np.frombuffer(body[ids:revisions], dtype="<i8"), vectors)
-        start = stop
+        end = stop + header["coarse_bytes"]
+        yield Shelf(
+            header["encoder_id"],
+            _spell_ids(body[start:ids]),
+            np.frombuffer(body[ids:revisions], dtype="<i8"),
+            np.frombuffer(body[revisions:stop], dtype="<f4").reshape(count, width),
+            bytes(body[stop:end]) or None,
+        )
+        start = end
+
+
+def _spell_ids(data: memoryview) -> tuple[str, ...]:
+    """The ids in 36 characters each; a million of them in a fraction of a second."""
+    digits = np.frombuffer(data.hex().encode(), np.uint8).reshape(-1, 32)
+    spelt = np.full((len(digits), 36), ord("-"), np.uint8)
+    for start, stop in ((0, 8), (8, 12), (12, 16), (16, 20), (20, 32)):
+        n_dashes = (start >= 8) + (start >= 12) + (start >= 16) + (start >= 20)
+        spelt[:, start + n_dashes : stop + n_dashes] = digits[:, start:stop]
+    return tuple(spelt.view("S36").ravel().astype("U36").tolist())
 
 
 def _sync_folder(folder: Path) -> None:

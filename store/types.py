@@ -13,12 +13,13 @@ FloatArray = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class StoreConfig:
-    """Where the tables and the derived files live."""
+    """Where the tables and the derived files live. From `exact_below` voices on a search looks through codes first."""
 
     database_url: str
     state_dir: Path
     pool_bytes: int = 64 * 2**20
     busy_timeout_s: float = 10.0
+    exact_below: int = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,3 +123,5 @@ class StoreStats:
     pool_bytes: int
     pool_hits: int
     pool_misses: int
+    index_bytes: int = 0
+    index_kinds: Mapping[str, str] = field(default_factory=dict)

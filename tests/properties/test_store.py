@@ -14,7 +14,8 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 
 from store.checks import clean_name, name_key
 from store.errors import BadName, NameTaken, SpeakerNotFound
-from store.index import Shelf, SpeakerIndex
+from store.index import SpeakerIndex
+from store.rows import Shelf
 from store.schema import migrate
 from store.service import Store
 from store.types import ClipRecord, FloatArray, NewSpeaker, PrunePolicy, StoreConfig

@@ -47,7 +47,7 @@ store.close()
 """
 SAVE_FOR_EVER = """
 from store.snapshot import Snapshot, SnapshotFile
-from store.index import Shelf
+from store.rows import Shelf
 import uuid
 ids = tuple(str(uuid.UUID(int=number)) for number in range(20000))
 shelf = Shelf("e", ids, np.zeros(len(ids), np.int64), np.zeros((len(ids), 64), np.float32))
