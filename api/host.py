@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 import time
 from contextlib import AbstractContextManager, suppress
 from functools import partial
@@ -82,9 +83,18 @@ class Host:
         return True
 
     def _refuse(self, code: str, reason: str) -> None:
-        if (code, reason) != (self._code, self._reason):
+        public = self._public(reason)
+        if (code, public) != (self._code, self._reason):
             logger.error("not ready (%s): %s", code, reason)
-        self._code, self._reason = code, reason
+        self._code, self._reason = code, public
+
+    def _public(self, reason: str) -> str:
+        """The reason with folders by the names of their settings: anybody may ask for it."""
+        named = {self.settings.bundle_dir(): "VOICEKIN_VOICE_DIR", self.settings.state_dir: "VOICEKIN_STATE_DIR"}
+        for folder, setting in named.items():
+            for written in {str(folder.absolute()), str(folder)}:
+                reason = re.sub(rf"(?<![\w/]){re.escape(written)}(?!\w)", setting, reason)
+        return reason
 
     def _open(self) -> Services:
         context = open_services(self.settings)

@@ -11,6 +11,8 @@ from starlette.requests import Request
 
 from api.errors import RequestRefused
 from api.schemas import Labels
+from encoder.errors import UnreadableAudio
+from encoder.raw_pcm import in_container
 
 _LABELS: TypeAdapter[dict[str, str]] = TypeAdapter(Labels)
 _MAX_FIELDS = 16
@@ -32,13 +34,13 @@ class _InMemoryParser(MultiPartParser):
 async def read_upload(request: Request, clip_field: str, fields: frozenset[str], max_clips: int) -> Upload:
     """The upload of this request.
 
-    Raises: RequestRefused, with the name of the part.
+    Raises: RequestRefused, with the name of the part; UnreadableAudio for raw samples of unknown shape.
     """
     form = await _parse(request, max_clips)
     try:
         _check_names(form, fields | {clip_field})
         texts = {name: value for name, value in form.multi_items() if isinstance(value, str)}
-        clips = [await _read(value, clip_field) for value in form.getlist(clip_field)]
+        clips = [await _read(index, value, clip_field) for index, value in enumerate(form.getlist(clip_field))]
     finally:
         await form.close()
     if not clips:
@@ -81,7 +83,11 @@ def _check_names(form: FormData, allowed: frozenset[str]) -> None:
             raise RequestRefused("bad_field", f"unknown field {name[:40]!r}; the fields are: {known}", field=name[:40])
 
 
-async def _read(value: UploadFile | str, field: str) -> bytes:
+async def _read(index: int, value: UploadFile | str, field: str) -> bytes:
     if isinstance(value, str):
         raise RequestRefused("bad_field", f"{field} must be a file part, with a file name", field=field)
-    return await value.read()
+    try:
+        return in_container(await value.read(), value.content_type or "")
+    except UnreadableAudio as error:
+        error.details["clip"] = index
+        raise

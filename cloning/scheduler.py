@@ -4,6 +4,7 @@ One thread owns the engine. It imports no torch: it keeps books on a queue and c
 """
 
 import heapq
+import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -14,6 +15,8 @@ from cloning.engines.base import Engine, Planned
 from cloning.engines.buckets import group_by_length
 from cloning.errors import CloningError, EngineError, Overloaded, SynthesisFailed
 from cloning.types import FloatArray, IntArray, Sentence
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,9 +154,7 @@ class Scheduler:
         )
 
     def _fail(self, batch: list[_Job], error: Exception) -> None:
-        known = (
-            error if isinstance(error, CloningError) else EngineError("engine_failed", f"the engine failed: {error!r}")
-        )
+        known = error if isinstance(error, CloningError) else _fault(error)
         for job in batch:
             if not job.future.done():
                 job.future.set_exception(known)
@@ -165,3 +166,9 @@ class Scheduler:
             self._batches += batches
             self._failed += failed
             self._cancelled += cancelled
+
+
+def _fault(error: Exception) -> EngineError:
+    """What a caller may know of an engine's fault: its words may hold the machine's own."""
+    _log.error("the engine failed", exc_info=error)
+    return EngineError("engine_failed", "the engine failed; the log says why")

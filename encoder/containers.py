@@ -20,7 +20,7 @@ MIN_RATE_HZ, MAX_RATE_HZ = 4_000, 768_000
 _PLAIN = {"WAV", "WAVEX", "RF64", "W64", "AIFF", "AU", "CAF"}
 # FFmpeg has demuxers that open further files or addresses (playlists): only plain containers may be tried.
 _DEMUXERS = "wav,w64,flac,mp3,ogg,matroska,webm,mov,mp4,aac,aiff,au,caf,amr,asf,mpegts,flv,avi"
-_MAGIC = (b"RIFF", b"RIFX", b"RF64", b"fLaC", b"OggS", b"ID3", b"FORM", b"caff", b".snd", b"#!AMR", b"\x1aE\xdf\xa3")
+MAGIC = (b"RIFF", b"RIFX", b"RF64", b"fLaC", b"OggS", b"ID3", b"FORM", b"caff", b".snd", b"#!AMR", b"\x1aE\xdf\xa3")
 _SHORTFALL_S = 0.5
 
 
@@ -149,12 +149,12 @@ def _open_av(data: bytes) -> Source:
 
 
 def _unreadable(data: bytes) -> UnreadableAudio:
-    if data.startswith(_MAGIC) or data[4:8] == b"ftyp":
+    if data.startswith(MAGIC) or data[4:8] == b"ftyp":
         return UnreadableAudio(
             "bad_container", "the file starts like audio but is damaged or incomplete: record or export it again"
         )
     return UnreadableAudio(
         "unsupported_format",
         f"this is not an audio format that can be read; accepted are {ACCEPTED}; "
-        "raw PCM needs a container, such as WAV, that states its rate and channels",
+        "raw PCM needs a container, such as WAV, or the type `audio/L16;rate=16000;channels=1` of its file part",
     )

@@ -141,7 +141,7 @@ def test_a_failed_batch_fails_alone(engine: CountingEngine) -> None:
     (poisoned,) = scheduler.submit([sentence(99)])
     with pytest.raises(EngineError) as caught:
         poisoned.result(20)
-    assert caught.value.code == "engine_failed"
+    assert (caught.value.code, caught.value.message) == ("engine_failed", "the engine failed; the log says why")
     (fine,) = scheduler.submit([sentence(5)])
     assert (fine.result(20).samples == 5).all()
     assert scheduler.stats().failed == 1
