@@ -156,5 +156,5 @@ def _unreadable(data: bytes) -> UnreadableAudio:
     return UnreadableAudio(
         "unsupported_format",
         f"this is not an audio format that can be read; accepted are {ACCEPTED}; "
-        "raw PCM needs a container, such as WAV, or the type `audio/L16;rate=16000;channels=1` of its file part",
+        "raw PCM needs a container, such as WAV, or its rate and channels in the file part's type",
     )
