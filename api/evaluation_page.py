@@ -26,6 +26,7 @@ MEANINGS = {
     "wer": "word error rate", "cer": "character error rate", "failed": "share of utterances with a failure",
     "words_per_s": "words a second of speech", "f0_hz": "median pitch, Hz",
     "f0_error_semitones": "distance of the median pitch to the person's, semitones", "duration_s": "length, s",
+    "outside_share": "share of the power outside the band of speech",
     "dnsmos_overall": "DNSMOS, overall", "dnsmos_speech": "DNSMOS, speech", "dnsmos_background": "DNSMOS, background",
     "distilmos": "DistilMOS", "enrolled": "cosine to the enrolled clips", "held_out": "cosine to the held-out clips",
     "others": "cosine to other people", "rank1_enrolled": "rank 1 among the enrolled",

@@ -27,6 +27,7 @@ def figures_of(utterances: Sequence[Utterance]) -> dict[str, Figure]:
         "words_per_s": lambda u: (u.hearing.words, u.hearing.spoken_s) if u.hearing.spoken_s else None,
         "f0_hz": lambda u: _value(u.hearing.f0_hz),
         "f0_error_semitones": lambda u: _value(_f0_error(u)),
+        "outside_share": lambda u: (u.hearing.outside_share, 1),
         "duration_s": lambda u: (u.hearing.duration_s, 1),
     }
     for name in sorted({name for u in utterances for name in u.hearing.opinions}):

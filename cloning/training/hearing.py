@@ -20,6 +20,7 @@ MAX_WORD_ERROR_RATE = 0.5
 MAX_WORDS_IN_A_ROW = 2
 MAX_SILENCE_S = 1.0
 MAX_CLIPPED_SHARE = 1e-4
+MAX_OUTSIDE_SHARE = 0.1
 CHARACTERS_PER_S = (5.0, 30.0)
 
 
@@ -28,7 +29,8 @@ class Hearing:
     """One piece of speech as the judges heard it; errors count against the text that was to be said.
 
     `skipped_words` and `added_words` are the longest runs of them. `spoken_s` leaves out silence at both ends;
-    `silence_s` is the longest one inside; `f0_hz` is the median pitch.
+    `silence_s` is the longest one inside; `f0_hz` is the median pitch. `outside_share` is the share of the power where
+    speech has none: under 50 Hz and in the top 3 % of the band, which no judge names.
     """
 
     heard: str
@@ -42,6 +44,7 @@ class Hearing:
     spoken_s: float = 0.0
     silence_s: float = 0.0
     clipped_share: float = 0.0
+    outside_share: float = 0.0
     f0_hz: float | None = None
     opinions: Mapping[str, float] = field(default_factory=dict)
     failures: tuple[str, ...] = ()
@@ -64,6 +67,7 @@ def hear(samples: FloatArray, sample_rate: int, text: str, judges: Judges) -> He
             spoken_s=spoken_s,
             silence_s=silence_s,
             clipped_share=float(np.mean(np.abs(samples) >= 0.999)),
+            outside_share=outside_share(samples, sample_rate),
             f0_hz=median_f0_hz(audio),
             opinions=_opinions(audio, judges),
         )
@@ -110,6 +114,14 @@ def median_f0_hz(samples: FloatArray) -> float | None:
     return float(np.median(inside)) if len(inside) >= 20 else None
 
 
+def outside_share(samples: FloatArray, sample_rate: int) -> float:
+    """Share of the power under 50 Hz and in the top 3 % of the band. Shapes: samples float32 (n,)."""
+    power = np.abs(np.fft.rfft(samples)) ** 2
+    hz = np.fft.rfftfreq(len(samples), 1 / sample_rate)
+    outside = (hz < 50) | (hz > 0.97 * sample_rate / 2)
+    return float(power[outside].sum() / max(power.sum(), 1e-12))
+
+
 def _frame_level(samples: FloatArray) -> FloatArray:
     """Root mean square of each 10 ms; a short rest is left out."""
     frames = samples[: len(samples) // FRAME_SAMPLES * FRAME_SAMPLES].reshape(-1, FRAME_SAMPLES)
@@ -152,6 +164,8 @@ def _with_failures(hearing: Hearing) -> Hearing:
         faults.append(f"{hearing.silence_s:.1f} s of silence inside")
     if hearing.clipped_share > MAX_CLIPPED_SHARE:
         faults.append(f"{hearing.clipped_share:.2%} of the samples clip")
+    if hearing.outside_share > MAX_OUTSIDE_SHARE:
+        faults.append(f"{hearing.outside_share:.0%} of the power is rumble or hiss outside the band of speech")
     pace = hearing.characters / hearing.spoken_s if hearing.spoken_s else 0.0
     if not CHARACTERS_PER_S[0] <= pace <= CHARACTERS_PER_S[1]:
         faults.append(f"{pace:.0f} characters a second")

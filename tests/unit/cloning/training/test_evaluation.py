@@ -19,7 +19,7 @@ from cloning.model import YourTTS
 from cloning.training.errors import CorpusError, EvaluationError
 from cloning.training.evaluation import Plan, Utterance
 from cloning.training.figures import estimate, figures_of, report
-from cloning.training.hearing import Hearing, hear, not_spoken, plain_words, speech_and_silence_s
+from cloning.training.hearing import Hearing, hear, not_spoken, outside_share, plain_words, speech_and_silence_s
 from cloning.training.judges import CamPlus, DistilMos, Judges, Naturalness, Recogniser
 from cloning.training.likeness import Gallery, Known, Likeness
 from cloning.training.people import Clip, Person, read_people
@@ -134,6 +134,15 @@ def test_pitch_is_the_same_at_every_rate() -> None:
     assert low.f0_hz == pytest.approx(210, abs=3)
     assert high.f0_hz == pytest.approx(low.f0_hz, abs=1)
     assert high.duration_s == pytest.approx(1.0, abs=0.01)
+
+
+def test_power_where_speech_has_none_is_measured() -> None:
+    clean, t = tone(1.0), np.arange(16000, dtype=np.float32) / 16000
+    assert outside_share(clean, 16000) < 0.001
+    for hz in (20.0, 7900.0):
+        noisy = clean + np.float32(np.sqrt(2) * clean.std()) * np.sin(2 * np.pi * hz * t)
+        assert outside_share(noisy, 16000) == pytest.approx(0.5, abs=0.01)
+    assert outside_share(recording("man"), 16000) < 0.01
 
 
 def test_a_sentence_without_speech_lost_all_of_its_words() -> None:
