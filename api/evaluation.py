@@ -68,7 +68,7 @@ def evaluate(  # noqa: PLR0913, PLR0917 - the options of a command
 
 def _ears(decoder: "Decoder") -> "Ears":
     from cloning.training.evaluation import Ears
-    from encoder.audio import SAMPLE_RATE
+    from encoder.audio import SAMPLE_RATE, condition_speech
     from encoder.engine import SpeakerEncoder
     from encoder.reference import embed_clips
     from encoder.types import Waveform
@@ -77,7 +77,8 @@ def _ears(decoder: "Decoder") -> "Ears":
     return Ears(
         lambda data: embed_clips(data, encoder, decoder).embedding.vector,
         lambda data: decoder.decode(data).waveform.samples,
-        lambda samples: encoder.embed([Waveform(samples, SAMPLE_RATE)])[0].vector,
+        # As enrolment hears speech: otherwise the hum of a recording counts against its own speaker.
+        lambda samples: encoder.embed([Waveform(condition_speech(samples), SAMPLE_RATE)])[0].vector,
     )
 
 
