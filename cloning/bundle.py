@@ -1,4 +1,4 @@
-"""A voice bundle: a folder with `model.json`, half-precision weights in shards, and `card.md`.
+"""A voice bundle: a folder with `model.json`, weights in shards, and `card.md`.
 
 `model.json` holds {"voice": VoiceConfig, "files": {name: SHA-256}}; a bundle says everything about itself.
 """
@@ -99,14 +99,17 @@ def load_model(folder: Path, device: torch.device) -> YourTTS:
     return model.float().to(device).eval().requires_grad_(False)
 
 
-def save(folder: Path, config: VoiceConfig, weights: Mapping[str, Tensor], card: str) -> None:
-    """Writes a bundle; `model.json` comes last, so a bundle that was cut short is not one."""
+def save(folder: Path, config: VoiceConfig, weights: Mapping[str, Tensor], card: str, half: bool = True) -> None:
+    """Writes a bundle, in half precision or as the weights are.
+
+    `model.json` comes last, so a bundle that was cut short is not one.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "model.json").unlink(missing_ok=True)
     for old in folder.glob("weights-*.safetensors"):
         old.unlink()
     files = {}
-    shards = list(_shards(weights))
+    shards = list(_shards(weights, half))
     for i, shard in enumerate(shards, 1):
         name = f"weights-{i:02d}-of-{len(shards):02d}.safetensors"
         save_file(shard, folder / name)
@@ -116,16 +119,16 @@ def save(folder: Path, config: VoiceConfig, weights: Mapping[str, Tensor], card:
     (folder / "model.json").write_text(text + "\n", encoding="utf-8")
 
 
-def _shards(weights: Mapping[str, Tensor]) -> Iterator[dict[str, Tensor]]:
+def _shards(weights: Mapping[str, Tensor], half: bool) -> Iterator[dict[str, Tensor]]:
     shard: dict[str, Tensor] = {}
     size = 0
     for name, tensor in weights.items():
-        half = tensor.detach().half().cpu().contiguous()
-        n_bytes = half.numel() * half.element_size()
+        stored = (tensor.detach().half() if half else tensor.detach()).cpu().contiguous()
+        n_bytes = stored.numel() * stored.element_size()
         if shard and size + n_bytes > SHARD_BYTES:
             yield shard
             shard, size = {}, 0
-        shard[name] = half
+        shard[name] = stored
         size += n_bytes
     yield shard
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
 
 from cloning.errors import BundleError
-from cloning.types import AudioConfig
+from cloning.types import AudioConfig, Spelling
 
 FORMAT_VERSION = 1
 
@@ -26,6 +26,7 @@ class TextConfig:
     symbols: tuple[str, ...]
     languages: Mapping[str, int]
     max_symbols: int = 220
+    spelling: Spelling = field(default_factory=Spelling)
 
     @property
     def n_symbols(self) -> int:
@@ -70,7 +71,8 @@ class TextEncoderConfig:
 class DurationConfig:
     """Frames for each symbol: `plain` regression of log frames or the `stochastic` flow, which reads the last four.
 
-    `language_conditioned` joins the language's embedding to the speaker's condition.
+    `language_conditioned` joins the language's embedding to the speaker's condition. `plain` alone reads
+    `norm_epsilon` and `rounding` of frames to whole ones.
     """
 
     kind: Literal["plain", "stochastic"]
@@ -82,6 +84,8 @@ class DurationConfig:
     n_layers: int = 3
     n_bins: int = 10
     spline_bound: float = 5.0
+    norm_epsilon: float = 1e-5
+    rounding: Literal["nearest", "up"] = "nearest"
 
 
 @dataclass(frozen=True, slots=True)

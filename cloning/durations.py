@@ -26,8 +26,9 @@ class PlainDurations(nn.Module):
         self.condition = nn.Linear(g_width, hidden)
         self.conv1 = Conv1d(hidden, config.filter, config.kernel)
         self.conv2 = Conv1d(config.filter, config.filter, config.kernel)
-        self.norm1, self.norm2 = LayerNorm(config.filter), LayerNorm(config.filter)
+        self.norm1, self.norm2 = (LayerNorm(config.filter, epsilon=config.norm_epsilon) for _ in range(2))
         self.out = Pointwise(config.filter, 1)
+        self.rounds_up = config.rounding == "up"
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(self, hidden: Tensor, mask: Tensor, g: Tensor) -> Tensor:
@@ -46,7 +47,8 @@ class PlainDurations(nn.Module):
 
     def frames(self, hidden: Tensor, mask: Tensor, g: Tensor, length_scale: Tensor, noise: Tensor) -> Tensor:
         """Whole frames of each symbol; the noise is not read. Shapes: -> int64 (B, T_text)."""
-        return whole_frames((self(hidden, mask, g).exp() * length_scale[:, None]).round(), mask)
+        frames = self(hidden, mask, g).exp() * length_scale[:, None]
+        return whole_frames(frames.ceil() if self.rounds_up else frames.round(), mask)
 
 
 class SeparableStack(nn.Module):

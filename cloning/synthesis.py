@@ -20,7 +20,7 @@ from cloning.engines.eager import EagerEngine
 from cloning.errors import BadConditioning, EngineError
 from cloning.scheduler import Scheduler, SchedulerStats, Spoken
 from cloning.streaming import finish_sentence, join
-from cloning.text.frontend import TextFrontEnd
+from cloning.text.frontend import front_end
 from cloning.text.symbols import SymbolTable
 from cloning.types import FloatArray, Sentence, Speech, SpeechRequest, SpokenText
 
@@ -47,8 +47,9 @@ class Synthesiser:
         self, config: VoiceConfig, model_id: str, engine: Engine, max_queue: int = 256, max_chars: int = 5000
     ) -> None:
         self._config, self._engine = config, engine
-        self._front_end = TextFrontEnd(
-            SymbolTable(config.text.symbols), config.text.languages, config.text.max_symbols, max_chars
+        text = config.text
+        self._front_end = front_end(
+            text.front_end, SymbolTable(text.symbols), text.languages, text.max_symbols, max_chars, text.spelling
         )
         max_frames = round(config.speech.max_sentence_s / config.audio.frame_s)
         self._scheduler = Scheduler(engine, max_queue, max_frames)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,6 +60,20 @@ class SpeechRequest:
     lexicon: Mapping[str, str] = field(default_factory=dict)
     deadline_s: float | None = None
     priority: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Spelling:
+    """What a voice that is spelt to wants around and between characters, and how text is cleaned before; "" is nothing.
+
+    `blank` stands before, between and after all characters. `cleaner`: `fold-case` makes small letters, `plain-marks`
+    leaves only plain marks, `plain-lower` does both.
+    """
+
+    blank: str = ""
+    start: str = ""
+    end: str = ""
+    cleaner: Literal["none", "fold-case", "plain-marks", "plain-lower"] = "none"
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,14 +85,14 @@ class Pointwise(nn.Module):
 class LayerNorm(nn.Module):
     """Layer norm over channels. Shapes: (B, C, T) -> (B, C, T)."""
 
-    def __init__(self, channels: int, affine: bool = True) -> None:
+    def __init__(self, channels: int, affine: bool = True, epsilon: float = 1e-5) -> None:
         super().__init__()
-        self.channels = channels
+        self.channels, self.epsilon = channels, epsilon
         self.weight = nn.Parameter(torch.ones(channels)) if affine else None
         self.bias = nn.Parameter(torch.zeros(channels)) if affine else None
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.layer_norm(x.transpose(1, 2), (self.channels,), self.weight, self.bias, 1e-5).transpose(1, 2)
+        return F.layer_norm(x.transpose(1, 2), (self.channels,), self.weight, self.bias, self.epsilon).transpose(1, 2)
 
 
 def sequence_mask(lengths: Tensor, width: int) -> Tensor:

@@ -1,23 +1,24 @@
 """The one door from text to token ids."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from cloning.errors import BundleError, LanguageUnsupported, TextRefused
 from cloning.text.folding import fold
 from cloning.text.languages import READERS, Reader, base_tag
 from cloning.text.lexicon import Lexicon
+from cloning.text.limits import MOST_GROWTH, check_length
 from cloning.text.marked import MarkedText
 from cloning.text.markup import parse, unmarked
 from cloning.text.phonemes import Word, join
+from cloning.text.spelling import CharacterFrontEnd, IpaFrontEnd
 from cloning.text.split import CLAUSE_PAUSE_S, Piece, parts, split
 from cloning.text.symbols import END, GAP, START, SymbolTable
-from cloning.types import SpokenText
+from cloning.types import Spelling, SpokenText
 
 DEFAULT_KIND = "english-phonemes"
 _ENDS = frozenset((".", "?", "!"))
 _EDGES = 3  # the start, the end, and the full stop that a part without one is given
-_MOST_GROWTH = 4
 _LEAST_SYMBOLS = 16
 
 
@@ -88,13 +89,12 @@ class TextFrontEnd:
 
     def _within_limit(self, text: str, markup: bool, lexicon: Lexicon) -> MarkedText:
         """The folded text with its marks, no longer than may be read. Lengths are in code points."""
-        _check_length(text, self._max_chars, "text")
+        check_length(text, self._max_chars, "text")
         marked = parse(text) if markup else unmarked(text)
         folded = replace(marked, text=fold(marked.text))
-        # One character can fold to eighteen, and a lexicon can put a hundred for one.
-        _check_length(folded.text, self._max_chars * _MOST_GROWTH, "text")
+        check_length(folded.text, self._max_chars * MOST_GROWTH, "text")
         replaced = lexicon.apply(folded)
-        _check_length(replaced.text, self._max_chars * _MOST_GROWTH, "lexicon")
+        check_length(replaced.text, self._max_chars * MOST_GROWTH, "lexicon")
         return replaced
 
     def _in_alphabet(self, word: Word) -> Word:
@@ -128,14 +128,6 @@ class TextFrontEnd:
         )
 
 
-def _check_length(text: str, limit: int, field: str) -> None:
-    if len(text) > limit:
-        code = {"text": "text_too_long", "lexicon": "bad_lexicon"}[field]
-        written_out = "" if field == "text" else " with its lexicon"
-        message = f"text{written_out} has {len(text)} characters; the limit is {limit}. Send it in parts"
-        raise TextRefused(code, message, field=field, limit=limit, length=len(text))
-
-
 def _closed(breaths: list[list[Word]]) -> list[list[Word]]:
     """Each part with a mark at its end: a voice that never heard speech just stop would not know how."""
     closed = []
@@ -152,17 +144,27 @@ def _written(words: list[Word]) -> str:
     return " ".join(word.text.removesuffix(word.mark) + word.mark for word in words)
 
 
-FRONT_ENDS: dict[str, Callable[..., TextFrontEnd]] = {DEFAULT_KIND: TextFrontEnd}
+FrontEnd = TextFrontEnd | CharacterFrontEnd
+_SPELLERS: dict[str, type[CharacterFrontEnd]] = {"characters": CharacterFrontEnd, "ipa": IpaFrontEnd}
+NO_SPELLING = Spelling()
+KINDS = (DEFAULT_KIND, *_SPELLERS)
 
 
 def front_end(
-    kind: str, symbols: SymbolTable, languages: Mapping[str, int], max_symbols: int, max_chars: int = 5000
-) -> TextFrontEnd:
-    """The front end that a voice names in its model.json.
+    kind: str,
+    symbols: SymbolTable,
+    languages: Mapping[str, int],
+    max_symbols: int,
+    max_chars: int = 5000,
+    spelling: Spelling = NO_SPELLING,
+) -> FrontEnd:
+    """The front end that a voice names in its model.json; `spelling` is read by those that spell.
 
     Raises: BundleError `bundle_mismatch` for a kind, or languages, that this program does not have.
     """
-    if kind not in FRONT_ENDS:
-        message = f"text front end {kind!r} is not one of {sorted(FRONT_ENDS)}"
+    if kind == DEFAULT_KIND:
+        return TextFrontEnd(symbols, languages, max_symbols, max_chars)
+    if kind not in _SPELLERS:
+        message = f"text front end {kind!r} is not one of {sorted(KINDS)}"
         raise BundleError("bundle_mismatch", message, field="front_end")
-    return FRONT_ENDS[kind](symbols, languages, max_symbols, max_chars)
+    return _SPELLERS[kind](symbols, languages, max_symbols, max_chars, spelling)

@@ -1,0 +1,1 @@
+"""Voices from other programs, made into bundles."""

@@ -1,0 +1,172 @@
+"""Front ends of voices that are spelt to: one id a character, of letters or of IPA."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from cloning.errors import BundleError, LanguageUnsupported, TextRefused
+from cloning.text.cleaning import clean
+from cloning.text.folding import fold
+from cloning.text.languages import READERS, base_tag
+from cloning.text.lexicon import Lexicon
+from cloning.text.limits import MOST_GROWTH, check_length
+from cloning.text.marked import MarkedText, Said, is_ours, said_index
+from cloning.text.markup import parse, unmarked
+from cloning.text.phonemes import Word
+from cloning.text.split import CLAUSE_PAUSE_S, Piece, parts, split
+from cloning.text.symbols import GAP, STRESSES, SymbolTable
+from cloning.types import Spelling, SpokenText
+
+_MARKS = ".,!?;:…"
+# As most voices write IPA: stressed vowels of these are long.
+_LONG = {"i": "iː", "u": "uː", "ɑ": "ɑː", "ɔ": "ɔː", "ɚ": "ɜː"}
+_IPA = {"d͡ʒ": "dʒ", "t͡ʃ": "tʃ", GAP: " "}
+_NEAREST = {"ɡ": "g", "g": "ɡ", "ɹ": "r", "ɚ": "əɹ", "ɜ": "ə", "ː": "", "ʌ": "ɐ", "æ": "a"}
+
+
+class CharacterFrontEnd:
+    """Spells text in a voice's own letters. It keeps nothing between calls, so threads may share one.
+
+    `languages` are the voice's own tags and ids; the first is the default. Raises: BundleError `bundle_mismatch`
+    where the table lacks what stands between the letters.
+    """
+
+    def __init__(
+        self, symbols: SymbolTable, languages: Mapping[str, int], max_symbols: int, max_chars: int, spelling: Spelling
+    ) -> None:
+        missing = [s for s in (spelling.blank, spelling.start, spelling.end) if s and s not in symbols]
+        if missing or not languages:
+            raise BundleError("bundle_mismatch", f"the voice's table lacks {missing}, or it names no language")
+        self._symbols, self._max_chars, self._spelling = symbols, max_chars, spelling
+        self._ids = {tag.lower(): index for tag, index in languages.items()}
+        edges = bool(spelling.start) + bool(spelling.end)
+        self._max_letters = max(16, (max_symbols - edges - 1) // 2 if spelling.blank else max_symbols - edges)
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """The tags that may be asked for, the default first."""
+        return tuple(self._ids)
+
+    def language_id(self, language: str | None) -> int:
+        """The voice's id of a language; of its default where none is named.
+
+        Raises: LanguageUnsupported, with the list of those that are.
+        """
+        return self._ids[self._tag(language)]
+
+    def encode(
+        self, text: str, language: str | None = None, lexicon: Mapping[str, str] | None = None, markup: bool = True
+    ) -> list[SpokenText]:
+        """As `TextFrontEnd.encode`; a lexicon's IPA is heard by voices that are spelt to in IPA."""
+        tag = self._tag(language)
+        check_length(text, self._max_chars, "text")
+        marked = Lexicon(lexicon or {}).apply(parse(text) if markup else unmarked(text))
+        check_length(marked.text, self._max_chars * MOST_GROWTH, "lexicon" if lexicon else "text")
+        spoken: list[SpokenText] = []
+        skipped: tuple[str, ...] = ()
+        for piece in split(marked.text):
+            words = self._words(piece.text, tag, marked)
+            skipped += tuple(letters for word in words for letters in word.skipped)
+            said = self._spoken([word for word in words if word.symbols], piece, skipped)
+            skipped = () if said else skipped
+            spoken += said
+        if not spoken:
+            raise self._nothing_to_say(skipped)
+        if skipped:
+            spoken[-1] = replace(spoken[-1], skipped=spoken[-1].skipped + skipped)
+        return spoken
+
+    def ids(self, letters: str) -> tuple[int, ...]:
+        """The ids of letters that the table holds, with what stands around and between them."""
+        found, spelling = list(letters), self._spelling
+        if spelling.blank:
+            found = [spelling.blank, *(each for letter in letters for each in (letter, spelling.blank))]
+        return self._symbols.ids(symbol for symbol in (spelling.start, *found, spelling.end) if symbol)
+
+    def _words(self, sentence: str, tag: str, marked: MarkedText) -> list[Word]:
+        """The words of a sentence, each with the letters of it that the voice was taught."""
+        readable = "".join(_written(char, marked.said) for char in sentence)
+        return [self._word(word) for word in clean(readable, self._spelling.cleaner, tag).split(" ")]
+
+    def _word(self, word: str) -> Word:
+        letters: list[str] = []
+        skipped: list[str] = []
+        for char in word:
+            nearest = char if char in self._symbols else self._nearest(char)
+            letters += nearest
+            if not nearest and char.isalnum():
+                skipped.append(char)
+        mark = letters.pop() if len(letters) > 1 and letters[-1] in _MARKS else ""
+        return Word(word, tuple(letters), mark, tuple(skipped))
+
+    def _nearest(self, char: str) -> str:
+        return "".join(letter for letter in fold(char) if letter in self._symbols and letter != " ")
+
+    def _spoken(self, words: list[Word], piece: Piece, skipped: tuple[str, ...]) -> list[SpokenText]:
+        breaths = parts(words, self._max_letters)
+        gap = " " if " " in self._symbols else ""
+        return [
+            SpokenText(
+                text=" ".join(word.text for word in breath),
+                token_ids=self.ids(gap.join("".join(word.symbols) + word.mark for word in breath)),
+                pause_after_s=CLAUSE_PAUSE_S if breaths[at + 1 :] else piece.pause_after_s,
+                skipped=() if at else skipped,
+            )
+            for at, breath in enumerate(breaths)
+        ]
+
+    def _tag(self, language: str | None) -> str:
+        if language is None:
+            return next(iter(self._ids))
+        wanted = language.strip().lower().replace("_", "-")
+        found = wanted if wanted in self._ids else None
+        found = found or next((tag for tag in self._ids if base_tag(tag) == base_tag(wanted)), None)
+        if found is None:
+            message = f"language: {language!r} is not spoken by this voice; choose from {', '.join(self._ids)}"
+            raise LanguageUnsupported("language_unsupported", message, field="language", languages=list(self._ids))
+        return found
+
+    def _nothing_to_say(self, skipped: tuple[str, ...]) -> TextRefused | LanguageUnsupported:
+        if not skipped:
+            return TextRefused("nothing_to_say", "text: there is nothing to say in it; send words", field="text")
+        characters = sorted(set("".join(skipped)))
+        message = f"text: this voice has none of its letters: {' '.join(characters[:20])}"
+        return LanguageUnsupported(
+            "language_unsupported", message, field="text", characters=characters, languages=list(self._ids)
+        )
+
+
+class IpaFrontEnd(CharacterFrontEnd):
+    """Spells how English text is said, in the IPA letters of a voice.
+
+    Raises: BundleError `bundle_mismatch` where none of the voice's languages can be read here.
+    """
+
+    def __init__(
+        self, symbols: SymbolTable, languages: Mapping[str, int], max_symbols: int, max_chars: int, spelling: Spelling
+    ) -> None:
+        readable = {tag: index for tag, index in languages.items() if base_tag(tag) in READERS}
+        if not readable:
+            raise BundleError("bundle_mismatch", f"none of the voice's languages can be read: {sorted(languages)}")
+        super().__init__(symbols, readable, max_symbols, max_chars, spelling)
+        self._readers = {tag.lower(): READERS[base_tag(tag)]() for tag in readable}
+
+    def _words(self, sentence: str, tag: str, marked: MarkedText) -> list[Word]:
+        return [self._spelt(word) for word in self._readers[tag].words(fold(sentence), marked.said)]
+
+    def _spelt(self, word: Word) -> Word:
+        letters = "".join(_ipa(symbol) for symbol in word.symbols)
+        known = "".join(c if c in self._symbols else _NEAREST.get(c, "") for c in letters)
+        kept = tuple(c for c in known if c in self._symbols)
+        return replace(word, symbols=kept, mark=word.mark if word.mark in self._symbols else "")
+
+
+def _ipa(symbol: str) -> str:
+    """A symbol of ours as other voices write it."""
+    sound = symbol.lstrip("".join(STRESSES))
+    stress = symbol[: len(symbol) - len(sound)]
+    return stress + ((_LONG.get(sound) if stress else None) or _IPA.get(sound, sound))
+
+
+def _written(char: str, said: Sequence[Said]) -> str:
+    """A word that was given with its sounds, as it is written; breaks were taken out before."""
+    return said[said_index(char)].text if is_ours(char) else char
