@@ -29,6 +29,7 @@ _CODES_OF: Mapping[type[Exception], str] = {
     cloning_errors.Overloaded: "queue_full deadline_missed cancelled closed",
     store_errors.SpeakerNotFound: "speaker_not_found",
     store_errors.NameTaken: "name_taken",
+    store_errors.KeyReused: "key_reused",
     store_errors.BadName: "bad_name",
     store_errors.BadArgument: "bad_clip bad_labels bad_cursor bad_limit bad_policy",
     store_errors.StorageFull: "storage_full",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
@@ -11,7 +12,7 @@ from pydantic import TypeAdapter
 
 from api.errors import RequestRefused
 from encoder.types import AudioLimits, ClipReport, Embedding, EnrolmentReport, Reference
-from store.types import ClipRecord, FloatArray, Match, NewSpeaker, PrunePolicy, Speaker
+from store.types import ClipRecord, FloatArray, Match, NewSpeaker, PrunePolicy, RequestKey, Speaker
 
 if TYPE_CHECKING:
     from encoder.audio import Decoder
@@ -39,11 +40,17 @@ class Enrolment:
     limits: AudioLimits
     max_clips: int
 
-    def enrol(self, name: str, clips: Sequence[bytes], labels: Mapping[str, str]) -> Enrolled:
-        """A new speaker from clips; all of them are used or none is.
+    def enrol(
+        self, name: str, clips: Sequence[bytes], labels: Mapping[str, str], request_key: str | None = None
+    ) -> Enrolled:
+        """A new speaker from clips; all of them are used or none is. A key that was answered gives the speaker of then.
 
-        Raises: EncoderError for a clip that cannot be used, NameTaken, BadName.
+        Raises: EncoderError for a clip that cannot be used, NameTaken, BadName, KeyReused.
         """
+        key = None if request_key is None else RequestKey(request_key, _digest(name, clips, labels))
+        known = None if key is None else self.store.enrolled_before(key)
+        if known is not None:
+            return Enrolled(known, _REPORT.validate_python(known.report))
         reference = self._embed(clips)
         new = NewSpeaker(
             name=name,
@@ -52,7 +59,7 @@ class Enrolment:
             labels=labels,
             report=report_document(reference.report),
         )
-        return Enrolled(self.store.enrol(new), reference.report)
+        return Enrolled(self.store.enrol(new, key), reference.report)
 
     def add_clips(self, speaker_id: str, clips: Sequence[bytes]) -> Enrolled:
         """A stored speaker with more clips: the mean is renewed and the revision rises.
@@ -90,6 +97,11 @@ class Enrolment:
                 field="clips",
                 limit=self.max_clips,
             )
+
+
+def _digest(name: str, clips: Sequence[bytes], labels: Mapping[str, str]) -> str:
+    parts = [name, dict(labels), [hashlib.sha256(clip).hexdigest() for clip in clips]]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 def report_document(report: EnrolmentReport) -> dict[str, object]:

@@ -52,6 +52,7 @@ KINDS: Mapping[type[Exception], Kind] = {
     cloning_errors.Overloaded: Kind(503, "Too busy"),
     store_errors.SpeakerNotFound: Kind(404, "No such speaker"),
     store_errors.NameTaken: Kind(409, "The name is taken"),
+    store_errors.KeyReused: Kind(422, "The key belongs to another request"),
     store_errors.BadName: Kind(422, "The name cannot be used"),
     store_errors.BadArgument: Kind(422, "The request cannot be used"),
     store_errors.BadVector: Kind(409, "The vector cannot be stored"),

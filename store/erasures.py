@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from store.checks import as_speaker_id
-from store.unit_of_work import Database
+from store.unit_of_work import Database, Reading
 
 _log = logging.getLogger(__name__)
 
@@ -49,10 +49,21 @@ def erase_again(database: Database, erasures: ErasureList) -> int:
     except OSError as error:
         _log.warning("the list of erased speakers cannot be read: %s", error)
         return 0
-    erasures.add(set(database.read(lambda speakers: speakers.removed_since(0))) - listed)
-    returned = sorted(database.read(lambda speakers: speakers.existing(listed)))
-    if returned:
-        _log.warning("%d erased speakers had come back, from a backup perhaps, and are erased again", len(returned))
+    erasures.add(database.read_all(_gone) - listed)
+    returned, trashed = database.read_all(lambda unit: _returned(unit, listed))
+    n_returned = len(returned) + len(trashed)
+    if n_returned:
+        _log.warning("%d erased speakers had come back, from a backup perhaps, and are erased again", n_returned)
         with database.write() as unit:
-            unit.speakers.remove(returned, unit.revision, "start", "erase_again")
-    return len(returned)
+            n_clips = unit.speakers.remove(returned, unit.revision) + unit.trash.remove(trashed)[1]
+            unit.ledger.note("start", "erase_again", n_returned, n_clips)
+    return n_returned
+
+
+def _gone(unit: Reading) -> set[str]:
+    """Whose tombstones stand, and who cannot be brought back."""
+    return set(unit.speakers.removed_since(0)) - unit.trash.existing()
+
+
+def _returned(unit: Reading, listed: set[str]) -> tuple[list[str], list[str]]:
+    return sorted(unit.speakers.existing(listed)), sorted(unit.trash.existing(sorted(listed)))

@@ -3,6 +3,7 @@
 StoreError
 ├── SpeakerNotFound      speaker_not_found
 ├── NameTaken            name_taken
+├── KeyReused            key_reused
 ├── BadName              bad_name
 ├── BadArgument          bad_clip, bad_labels, bad_cursor, bad_limit, bad_policy
 ├── BadVector            bad_vector, wrong_encoder
@@ -28,6 +29,10 @@ class SpeakerNotFound(StoreError):
 
 class NameTaken(StoreError):
     """Another speaker has this name."""
+
+
+class KeyReused(StoreError):
+    """The key of a request was used before, for another request."""
 
 
 class BadName(StoreError):

@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -26,10 +26,17 @@ _NOWHERE = Position("", 0)
 class IndexFollower:
     """One process's index. Each search first catches up with SQL, so processes need not know of each other."""
 
-    def __init__(self, database: Database, index: SpeakerIndex, file: SnapshotFile) -> None:
+    def __init__(
+        self,
+        database: Database,
+        index: SpeakerIndex,
+        file: SnapshotFile,
+        on_removal: Callable[[Iterable[str]], None] = lambda speaker_ids: None,
+    ) -> None:
         self._database = database
         self._index = index
         self._file = file
+        self._on_removal = on_removal
         self._turn = threading.Lock()
         self._position = _NOWHERE
         self._saved_revision: int | None = None
@@ -130,6 +137,7 @@ class IndexFollower:
         self._n_unsaved += n_voices
         gone = speakers.removed_since(self._position.revision)
         self._index.apply([], gone)
+        self._on_removal(gone)
         self._n_unsaved += len(gone)
         self._position = position
         self._forget(gone)

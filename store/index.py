@@ -6,7 +6,7 @@ name is ranked by the exact vectors; it stays exact until the codes are made, wh
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +24,7 @@ _KEEP_SHARE = 0.5
 # Numbers that are gone still take eight bytes each; past this many a shelf counts from zero again.
 _MAX_GONE_NUMBERS = 4_000_000
 EXACT_BELOW = 100_000
+_MAX_NEAR = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,17 @@ class SpeakerIndex:
         """How each encoder's voices are searched: exact, or coarse (then ranked exactly)."""
         with self._turn.shared():
             return {name: "coarse" if voices.coarse else "exact" for name, voices in self._shelves.items()}
+
+    def near(self, cosine: float) -> dict[str, list[str]]:
+        """For each voice that has any, the other voices of its encoder with at least this cosine to it.
+
+        On shelves with codes, only those among its nearest few.
+        """
+        found: dict[str, list[str]] = {}
+        with self._turn.shared():
+            for voices in self._shelves.values():
+                voices.near(cosine, found)
+        return found
 
     def prepare(self, progress: Progress = lambda done, total: None) -> None:
         """Makes the codes that large shelves lack; searches and changes go on meanwhile."""
@@ -197,6 +209,17 @@ class _Voices:
         else:
             cosines, rows = self.rows.rank(vector, self.rows.find(self.coarse.candidates(vector, k)), k)
         return list(map(self._hit, rows.tolist(), cosines.tolist()))
+
+    def near(self, cosine: float, found: dict[str, list[str]]) -> None:
+        pairs = self.rows.pairs(cosine) if self.coarse is None else self._coarse_pairs(self.coarse, cosine)
+        for row, other in pairs:
+            if row != other:
+                found.setdefault(self.rows.voice(row)[0], []).append(self.rows.voice(other)[0])
+
+    def _coarse_pairs(self, coarse: CoarseIndex, cosine: float) -> Iterator[tuple[int, int]]:
+        for row, vector in self.rows.each():
+            cosines, others = self.rows.rank(vector, self.rows.find(coarse.candidates(vector, _MAX_NEAR)), _MAX_NEAR)
+            yield from ((row, other) for other in others[cosines >= cosine].tolist())
 
     def shelf(self, encoder_id: str) -> Shelf:
         coarse = None if self.coarse is None else self.coarse.to_bytes(self.rows.rows_of_numbers())

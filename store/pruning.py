@@ -1,20 +1,24 @@
-"""Which speakers go. Pure: no clock, no database; `store.service` applies the choice in one transaction."""
+"""Which speakers go. Pure: no clock, no database; `store.removing` applies the choice in one transaction."""
 
 import math
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from store.errors import BadArgument
-from store.types import PrunePolicy, PruneReport
+from store.types import PrunePolicy, PruneReport, PurgeReceipt
 
 # Beyond this `timedelta` overflows and nothing could be that old anyway.
 MAX_DAYS = 1e6
+Near = Mapping[str, Collection[str]]
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """What pruning knows of a speaker. A speaker that was never used counts as used when it was created."""
+    """What pruning knows of a speaker. A speaker that was never used counts as used when it was created.
+
+    `coherence` is None where the enrolment did not report it.
+    """
 
     speaker_id: str
     name: str
@@ -22,6 +26,9 @@ class Candidate:
     last_used_at: datetime | None
     pinned: bool
     n_bytes: int
+    encoder_id: str = ""
+    speech_s: float = math.inf
+    coherence: float | None = None
 
     @property
     def used_at(self) -> datetime:
@@ -30,7 +37,10 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Victim:
-    """A speaker to remove, and which condition says so: unused, old or over_count."""
+    """A speaker to remove, and which condition says so.
+
+    Reasons: unused, old, low_quality, retired_encoder, duplicate, over_count, over_bytes.
+    """
 
     candidate: Candidate
     reason: str
@@ -38,45 +48,104 @@ class Victim:
 
 def check_policy(policy: PrunePolicy) -> PrunePolicy:
     """The policy. Raises: BadArgument (bad_policy)."""
-    days = {"unused_for_days": policy.unused_for_days, "older_than_days": policy.older_than_days}
-    for field, value in days.items():
-        if value is not None and not (math.isfinite(value) and 0 <= value <= MAX_DAYS):
-            raise BadArgument("bad_policy", f"{field} is {value}: give 0 to {MAX_DAYS:g} days", limit=MAX_DAYS)
-    if policy.keep_newest_used is not None and policy.keep_newest_used < 0:
-        raise BadArgument("bad_policy", f"keep_newest_used is {policy.keep_newest_used}: give 0 or more", limit=0)
-    if policy.keep_newest_used is None and all(value is None for value in days.values()):
-        message = "the policy sets no condition: give unused_for_days, older_than_days or keep_newest_used"
+    bounds = {
+        "unused_for_days": (policy.unused_for_days, 0.0, MAX_DAYS),
+        "older_than_days": (policy.older_than_days, 0.0, MAX_DAYS),
+        "keep_newest_used": (policy.keep_newest_used, 0.0, 1e12),
+        "keep_bytes": (policy.keep_bytes, 0.0, 1e18),
+        "speech_below_s": (policy.speech_below_s, 0.0, MAX_DAYS),
+        "coherence_below": (policy.coherence_below, 0.0, 1.0),
+        "duplicates_above": (policy.duplicates_above, 0.5, 1.0),
+    }
+    for field, (value, lowest, highest) in bounds.items():
+        if value is not None and not lowest <= value <= highest:
+            message = f"{field} is {value}: give {lowest:g} to {highest:g}"
+            raise BadArgument("bad_policy", message, limit=highest if lowest <= value else lowest)
+    if not (policy.retired_encoders or policy.orphans) and all(value is None for value, _, _ in bounds.values()):
+        message = f"the policy sets no condition: give {', '.join(bounds)}, retired_encoders or orphans"
         raise BadArgument("bad_policy", message)
     return policy
 
 
 def choose(
-    candidates: Iterable[Candidate], policy: PrunePolicy, now: datetime, in_use: Set[str] = frozenset()
+    candidates: Iterable[Candidate],
+    policy: PrunePolicy,
+    now: datetime,
+    in_use: Set[str] = frozenset(),
+    near: Near | None = None,
 ) -> tuple[Victim, ...]:
-    """The victims, most recently used first. Pinned speakers and those in use never go, nor count to those kept."""
-    loose = [each for each in candidates if not each.pinned and each.speaker_id not in in_use]
+    """The victims, most recently used first. Pinned speakers and those in use never go, nor count to those kept.
+
+    `near` gives, for a speaker, those that sound the same; of them the one used last stays.
+    """
+    fixed, loose = _parted(candidates, in_use)
     loose.sort(key=lambda each: (each.used_at, each.speaker_id), reverse=True)
-    reasons = ((each, _reason(each, rank, policy, now)) for rank, each in enumerate(loose))
-    return tuple(Victim(each, reason) for each, reason in reasons if reason is not None)
+    kept = {each.speaker_id for each in fixed}
+    n_kept = n_bytes = 0
+    victims = []
+    for each in loose:
+        reason = _own_reason(each, policy, now) or _reason_beside(each, kept, near or {})
+        reason = reason or _reason_of_room(each, n_kept, n_bytes, policy)
+        if reason is not None:
+            victims.append(Victim(each, reason))
+            continue
+        kept.add(each.speaker_id)
+        n_kept, n_bytes = n_kept + 1, n_bytes + each.n_bytes
+    return tuple(victims)
 
 
-def report(dry_run: bool, candidates: Sequence[Candidate], victims: Sequence[Victim]) -> PruneReport:
+def report(
+    dry_run: bool,
+    candidates: Sequence[Candidate],
+    victims: Sequence[Victim],
+    n_orphans: int = 0,
+    receipt: PurgeReceipt | None = None,
+) -> PruneReport:
     """What was removed, or would be."""
     return PruneReport(
         dry_run=dry_run,
         victims=tuple((victim.candidate.speaker_id, victim.candidate.name, victim.reason) for victim in victims),
         kept=len(candidates) - len(victims),
         freed_bytes=sum(victim.candidate.n_bytes for victim in victims),
+        n_orphans=n_orphans,
+        receipt=receipt,
     )
 
 
-def _reason(candidate: Candidate, rank: int, policy: PrunePolicy, now: datetime) -> str | None:
+def _parted(candidates: Iterable[Candidate], in_use: Set[str]) -> tuple[list[Candidate], list[Candidate]]:
+    fixed: list[Candidate] = []
+    loose: list[Candidate] = []
+    for each in candidates:
+        (fixed if each.pinned or each.speaker_id in in_use else loose).append(each)
+    return fixed, loose
+
+
+def _own_reason(candidate: Candidate, policy: PrunePolicy, now: datetime) -> str | None:
+    return next(_own_reasons(candidate, policy, now), None)
+
+
+def _own_reasons(candidate: Candidate, policy: PrunePolicy, now: datetime) -> Iterator[str]:
     if _longer_ago(candidate.used_at, policy.unused_for_days, now):
-        return "unused"
+        yield "unused"
     if _longer_ago(candidate.created_at, policy.older_than_days, now):
-        return "old"
-    if policy.keep_newest_used is not None and rank >= policy.keep_newest_used:
+        yield "old"
+    if candidate.encoder_id in policy.retired_encoders:
+        yield "retired_encoder"
+    if policy.speech_below_s is not None and candidate.speech_s < policy.speech_below_s:
+        yield "low_quality"
+    if policy.coherence_below is not None and (candidate.coherence or 1.0) < policy.coherence_below:
+        yield "low_quality"
+
+
+def _reason_beside(candidate: Candidate, kept: Set[str], near: Near) -> str | None:
+    return "duplicate" if any(other in kept for other in near.get(candidate.speaker_id, ())) else None
+
+
+def _reason_of_room(candidate: Candidate, n_kept: int, n_bytes: int, policy: PrunePolicy) -> str | None:
+    if policy.keep_newest_used is not None and n_kept >= policy.keep_newest_used:
         return "over_count"
+    if policy.keep_bytes is not None and n_bytes + candidate.n_bytes > policy.keep_bytes:
+        return "over_bytes"
     return None
 
 

@@ -1,6 +1,6 @@
 """The vectors of one encoder in dense rows, which exact search and re-ranking read."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import faiss
@@ -13,6 +13,7 @@ IntArray = NDArray[np.int64]
 _GROWTH = 1.3
 _MIN_ROWS = 64
 _NOWHERE = -1
+_ROWS_PER_BLOCK = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +113,17 @@ class VectorRows:
         cosines = self._vectors[rows] @ vector
         order = np.argsort(-cosines, kind="stable")[:k]
         return cosines[order], rows[order]
+
+    def each(self) -> Iterator[tuple[int, FloatArray]]:
+        """Every row and its vector."""
+        return enumerate(self._vectors[: len(self._ids)])
+
+    def pairs(self, cosine: float) -> Iterator[tuple[int, int]]:
+        """Every two rows with at least this cosine, either way round."""
+        vectors = self._vectors[: len(self._ids)]
+        for start in range(0, len(vectors), _ROWS_PER_BLOCK):
+            first, second = np.nonzero(vectors[start : start + _ROWS_PER_BLOCK] @ vectors.T >= cosine)
+            yield from zip((first + start).tolist(), second.tolist(), strict=True)
 
     def voice(self, row: int) -> tuple[str, int]:
         """Id and revision of a row."""

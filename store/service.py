@@ -1,22 +1,12 @@
 """The store's front: everything that the API does with speakers, each call whole or not at all."""
 
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
-from types import TracebackType
-from typing import Self
+from datetime import datetime
 
 from store import checks
-from store.connections import translated_faults, use_write_ahead_log
-from store.erasures import ErasureList, erase_again
-from store.errors import StoreError
-from store.following import IndexFollower
-from store.index import SpeakerIndex, check_library
-from store.pruning import check_policy, choose, report
-from store.schema import check_schema
-from store.snapshot import SnapshotFile
+from store.removing import Removing
 from store.speakers import SpeakerRepository
 from store.types import (
     ClipRecord,
@@ -24,66 +14,25 @@ from store.types import (
     Match,
     NewSpeaker,
     Page,
-    PrunePolicy,
-    PruneReport,
+    RequestKey,
     Speaker,
-    StoreConfig,
     StoreStats,
 )
-from store.unit_of_work import Database
-from store.vectors import VectorPool
+from store.unit_of_work import Reading
 from store.voices import VoiceRow
-
-_log = logging.getLogger(__name__)
 
 # A neighbour can be removed between the search and the look into SQL; more than a few such rounds are a livelock.
 _SEARCH_ROUNDS = 3
 
 
-class Store:
+class Store(Removing):
     """Speakers in SQL, with an index and a pool that follow it. Safe to use from many threads."""
 
-    def __init__(self, config: StoreConfig) -> None:
-        """Opens nothing: `open` does."""
-        self._database = Database(config)
-        self._index = SpeakerIndex(config.exact_below)
-        self._follower = IndexFollower(self._database, self._index, SnapshotFile(config.state_dir))
-        self._pool = VectorPool(config.pool_bytes)
-        self._erasures = ErasureList(config.state_dir)
+    def enrol(self, new: NewSpeaker, key: RequestKey | None = None, actor: str = "api") -> Speaker:
+        """The new speaker, on disk when this returns; under a key that was answered before, the speaker of then.
 
-    @classmethod
-    def open(cls, config: StoreConfig) -> Self:
-        """A store on a migrated database. Raises: SchemaMismatch, StoreUnavailable."""
-        check_library()
-        check_schema(config)
-        store = cls(config)
-        try:
-            with translated_faults():
-                use_write_ahead_log(store._database.engine)
-            erase_again(store._database, store._erasures)
-            store._follower.open()
-        except BaseException:
-            store._database.close()
-            raise
-        return store
-
-    def close(self) -> None:
-        """Saves the index and closes every connection."""
-        self._follower.close()
-        self._database.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def enrol(self, new: NewSpeaker) -> Speaker:
-        """The new speaker, on disk when this returns.
-
-        Raises: BadName, BadArgument, BadVector, NameTaken, StorageFull, StoreUnavailable.
+        Raises: BadName, BadArgument, BadVector, NameTaken, KeyReused, SpeakerNotFound for a key whose speaker is gone,
+        StorageFull, StoreUnavailable.
         """
         checked = replace(
             new,
@@ -94,9 +43,27 @@ class Store:
             report=checks.clean_report(new.report),
         )
         with self._database.write() as unit:
+            earlier = None if key is None else unit.ledger.answered(key)
+            if earlier is not None:
+                return unit.speakers.get(earlier)
             speaker = unit.speakers.add(checked, unit.revision)
+            if key is not None:
+                unit.ledger.remember(key, speaker.id)
+            unit.ledger.note(actor, "enrol", 1, speaker.n_clips)
         self._follow_commit()
         return speaker
+
+    def enrolled_before(self, key: RequestKey) -> Speaker | None:
+        """The speaker that this key enrolled, None if it enrolled nobody.
+
+        Raises: KeyReused, SpeakerNotFound where that speaker is gone, StoreUnavailable.
+        """
+
+        def look(unit: Reading) -> Speaker | None:
+            speaker_id = unit.ledger.answered(key)
+            return None if speaker_id is None else unit.speakers.get(speaker_id)
+
+        return self._database.read_all(look)
 
     def add_clips(
         self,
@@ -146,13 +113,6 @@ class Store:
         cleaned_labels = None if labels is None else checks.clean_labels(labels)
         with self._database.write() as unit:
             return unit.speakers.change(speaker_id, cleaned_name, cleaned_labels, pinned)
-
-    def delete(self, speaker_id: str, actor: str = "api") -> None:
-        """Removes the speaker for good. Raises: SpeakerNotFound, StorageFull, StoreUnavailable."""
-        with self._database.write() as unit:
-            speaker = unit.speakers.get(speaker_id)
-            unit.speakers.remove([speaker.id], unit.revision, actor, "delete")
-        self._forget([speaker.id])
 
     def similar(self, vector: FloatArray, encoder_id: str, k: int, exclude: str | None = None) -> tuple[Match, ...]:
         """At most k speakers of this encoder, nearest first. Shapes: vector float32 (d,), L2 norm 1.
@@ -210,27 +170,10 @@ class Store:
             with self._database.write_usage() as speakers:
                 speakers.touch(uses)
 
-    def prune(
-        self, policy: PrunePolicy, now: datetime | None = None, dry_run: bool = False, actor: str = "api"
-    ) -> PruneReport:
-        """Removes whom the policy names, or only says whom it would. Raises: BadArgument (bad_policy), StoreError."""
-        check_policy(policy)
-        when = now or datetime.now(UTC)
-        if dry_run:
-            candidates = self._database.read(lambda speakers: tuple(speakers.candidates()))
-            return report(True, candidates, choose(candidates, policy, when, self._pool.held()))
-        with self._database.write() as unit:
-            candidates = tuple(unit.speakers.candidates())
-            victims = choose(candidates, policy, when, self._pool.held())
-            ids = [victim.candidate.speaker_id for victim in victims]
-            unit.speakers.remove(ids, unit.revision, actor, "prune")
-        self._forget(ids)
-        return report(False, candidates, victims)
-
     def stats(self) -> StoreStats:
         """Counts and sizes now. Raises: StoreUnavailable."""
         self._follower.follow()
-        return self._database.read(self._stats)
+        return self._database.read_all(self._stats)
 
     def health(self) -> None:
         """Returns if SQL answers. Raises: StoreUnavailable."""
@@ -255,24 +198,8 @@ class Store:
         pooled = self._pool.get((canonical, revision))
         return speakers.voice(canonical) if pooled is None else VoiceRow(canonical, revision, encoder_id, pooled)
 
-    def _follow_commit(self) -> None:
-        """The change is on disk and must be reported so; an index that cannot follow now does so before a search."""
-        try:
-            self._follower.follow()
-        except StoreError as error:
-            _log.warning("index: could not follow a commit and will before the next search: %s", error)
-
-    def _forget(self, speaker_ids: Sequence[str]) -> None:
-        for speaker_id in speaker_ids:
-            self._pool.drop(speaker_id)
-        self._erasures.add(speaker_ids)
-        self._follow_commit()
-        try:
-            self._database.empty_log()
-        except StoreError as error:
-            _log.warning("the database's log could not be emptied of removed voices now: %s", error)
-
-    def _stats(self, speakers: SpeakerRepository) -> StoreStats:
+    def _stats(self, unit: Reading) -> StoreStats:
+        speakers = unit.speakers
         n_speakers, n_clips = speakers.counts()
         pool = self._pool.usage()
         return StoreStats(
@@ -291,4 +218,5 @@ class Store:
             pool_bytes=pool.n_bytes,
             pool_hits=pool.hits,
             pool_misses=pool.misses,
+            n_deleted=unit.trash.count(),
         )

@@ -4,14 +4,14 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
-from sqlalchemy import ColumnElement, case, delete, func, literal, or_, select, tuple_, update
+from sqlalchemy import ColumnElement, case, delete, func, insert, literal, or_, select, tuple_, update
 
 from store.checks import as_speaker_id, mean_vector, name_key, read_cursor, write_cursor
 from store.errors import BadVector, NameTaken
 from store.pruning import Candidate
-from store.tables import AuditRow, ClipRow, EncoderRow, SpeakerRow, TombstoneRow, UsageRow, UtcDateTime
+from store.tables import ClipRow, EncoderRow, SpeakerRow, TombstoneRow, UsageRow, UtcDateTime
 from store.types import ClipRecord, NewSpeaker, Page, Speaker
-from store.voices import VoiceQueries, chunks, not_found, required_id, to_bytes, to_vector
+from store.voices import VoiceQueries, affected, chunks, not_found, required_id, to_bytes, to_vector
 
 
 class SpeakerRepository(VoiceQueries):
@@ -107,16 +107,24 @@ class SpeakerRepository(VoiceQueries):
         row.updated_at = datetime.now(UTC)
         return _speaker(row)
 
-    def remove(self, speaker_ids: Sequence[str], revision: int, actor: str, action: str) -> None:
-        """Deletes every row of these speakers, leaves their tombstones, and writes one audit line."""
+    def remove(self, speaker_ids: Sequence[str], revision: int) -> int:
+        """Deletes every row of these speakers and leaves their tombstones; how many clips there were."""
         n_clips = 0
         for ids in chunks(speaker_ids):
-            n_clips += self._session.scalar(select(func.count()).where(ClipRow.speaker_id.in_(ids))) or 0
-            self._session.execute(delete(SpeakerRow).where(SpeakerRow.id.in_(ids)))
-            self._session.add_all(TombstoneRow(speaker_id=speaker_id, revision=revision) for speaker_id in ids)
-        at = datetime.now(UTC)
-        audit = AuditRow(at=at, actor=actor, action=action, n_speakers=len(speaker_ids), n_clips=n_clips)
-        self._session.add(audit)
+            n_clips += affected(self._session, delete(ClipRow).where(ClipRow.speaker_id.in_(ids)))
+            affected(self._session, delete(SpeakerRow).where(SpeakerRow.id.in_(ids)))
+            stones = [{"speaker_id": speaker_id, "revision": revision} for speaker_id in ids]
+            self._session.execute(insert(TombstoneRow), stones)
+        return n_clips
+
+    def count_orphans(self) -> int:
+        """How many clips and usage rows have no speaker."""
+        counts = (select(func.count()).select_from(row).where(_no_speaker(row)) for row in (ClipRow, UsageRow))
+        return sum(self._session.scalar(statement) or 0 for statement in counts)
+
+    def remove_orphans(self) -> int:
+        """Deletes clips and usage rows that have no speaker; how many there were."""
+        return sum(affected(self._session, delete(row).where(_no_speaker(row))) for row in (ClipRow, UsageRow))
 
     def clip(self, sha256: str, encoder_id: str) -> ClipRecord | None:
         """A clip of any speaker with these bytes, embedded by this encoder."""
@@ -152,6 +160,9 @@ class SpeakerRepository(VoiceQueries):
                 UsageRow.last_used_at,
                 SpeakerRow.pinned,
                 func.length(SpeakerRow.vector) + func.coalesce(clips.c.n_bytes, 0),
+                SpeakerRow.encoder_id,
+                SpeakerRow.speech_s,
+                SpeakerRow.report["coherence"].as_float(),
             )
             .join(UsageRow, UsageRow.speaker_id == SpeakerRow.id)
             .outerjoin(clips, clips.c.speaker_id == SpeakerRow.id)
@@ -224,6 +235,10 @@ def _speaker(row: SpeakerRow) -> Speaker:
         n_clips=row.n_clips,
         speech_s=row.speech_s,
     )
+
+
+def _no_speaker(row: type[ClipRow] | type[UsageRow]) -> ColumnElement[bool]:
+    return row.speaker_id.not_in(select(SpeakerRow.id))
 
 
 def _after(created_at: datetime, speaker_id: str) -> ColumnElement[bool]:

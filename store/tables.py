@@ -89,15 +89,11 @@ class UsageRow(Base):
     uses: Mapped[int] = mapped_column(BigInteger, default=0)
 
 
-class SpeakerRow(Base):
-    """One speaker. `name_key` is the name folded for comparison; `vector` is the clips' mean, float32 little-endian."""
-
-    __tablename__ = "speakers"
-    __table_args__ = (Index(None, "created_at", "id"),)
+class SpeakerColumns:
+    """What a speaker has, here or in the trash. `vector` is the clips' mean, float32 little-endian."""
 
     id: Mapped[str] = mapped_column(String(ID_CHARACTERS), primary_key=True)
     name: Mapped[str] = mapped_column(Text)
-    name_key: Mapped[str] = mapped_column(Text, unique=True)
     encoder_id: Mapped[str] = mapped_column(ForeignKey("encoders.id"))
     vector: Mapped[bytes] = mapped_column(LargeBinary)
     labels: Mapped[dict[str, str]] = mapped_column(JSON)
@@ -107,19 +103,13 @@ class SpeakerRow(Base):
     speech_s: Mapped[float] = mapped_column(Float)
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
     updated_at: Mapped[datetime] = mapped_column(UtcDateTime)
-    revision: Mapped[int] = mapped_column(BigInteger, index=True)
-
-    usage: Mapped[UsageRow] = relationship(lazy="joined", innerjoin=True, passive_deletes=True)
+    revision: Mapped[int] = mapped_column(BigInteger)
 
 
-class ClipRow(Base):
-    """One reference clip's figures and embedding; the audio itself is never stored."""
-
-    __tablename__ = "clips"
-    __table_args__ = (UniqueConstraint("speaker_id", "sha256"), Index(None, "sha256", "encoder_id"))
+class ClipColumns:
+    """What a clip has, here or in the trash: its figures and its embedding, never its audio."""
 
     id: Mapped[str] = mapped_column(String(ID_CHARACTERS), primary_key=True)
-    speaker_id: Mapped[str] = mapped_column(ForeignKey("speakers.id", ondelete="CASCADE"))
     sha256: Mapped[str] = mapped_column(String(64))
     encoder_id: Mapped[str] = mapped_column(ForeignKey("encoders.id"))
     vector: Mapped[bytes] = mapped_column(LargeBinary)
@@ -128,6 +118,60 @@ class ClipRow(Base):
     n_partials: Mapped[int] = mapped_column(Integer)
     snr_db: Mapped[float | None] = mapped_column(Float)
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+
+
+class SpeakerRow(SpeakerColumns, Base):
+    """One speaker. `name_key` is the name folded for comparison."""
+
+    __tablename__ = "speakers"
+    # Revision and id stand in one index, so that comparing them with an index reads no vector.
+    __table_args__ = (Index(None, "created_at", "id"), Index(None, "revision", "id"))
+
+    name_key: Mapped[str] = mapped_column(Text, unique=True)
+
+    usage: Mapped[UsageRow] = relationship(lazy="joined", innerjoin=True, passive_deletes=True)
+
+
+class ClipRow(ClipColumns, Base):
+    """One reference clip."""
+
+    __tablename__ = "clips"
+    __table_args__ = (UniqueConstraint("speaker_id", "sha256"), Index(None, "sha256", "encoder_id"))
+
+    speaker_id: Mapped[str] = mapped_column(ForeignKey("speakers.id", ondelete="CASCADE"))
+
+
+class TrashedSpeakerRow(SpeakerColumns, Base):
+    """A deleted speaker that can still be brought back, until `purge_after`."""
+
+    __tablename__ = "trashed_speakers"
+
+    last_used_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    uses: Mapped[int] = mapped_column(BigInteger)
+    deleted_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    purge_after: Mapped[datetime] = mapped_column(UtcDateTime, index=True)
+
+
+class TrashedClipRow(ClipColumns, Base):
+    """A clip of a deleted speaker."""
+
+    __tablename__ = "trashed_clips"
+
+    speaker_id: Mapped[str] = mapped_column(ForeignKey("trashed_speakers.id", ondelete="CASCADE"), index=True)
+
+
+class RequestKeyRow(Base):
+    """An enrolment that was answered under a client's key, so that a repeated request enrols nobody twice.
+
+    Only digests are kept; that of the request is emptied when the speaker goes.
+    """
+
+    __tablename__ = "request_keys"
+
+    key_sha256: Mapped[str] = mapped_column(String(64), primary_key=True)
+    request_sha256: Mapped[str] = mapped_column(String(64))
+    speaker_id: Mapped[str] = mapped_column(String(ID_CHARACTERS), index=True)
+    expires_at: Mapped[datetime] = mapped_column(UtcDateTime, index=True)
 
 
 class TombstoneRow(Base):
@@ -140,13 +184,14 @@ class TombstoneRow(Base):
 
 
 class AuditRow(Base):
-    """Who removed how much and when; no name, no id of a speaker."""
+    """Who did what and when, to how many; no name, no id of a speaker. `receipt` is what a purge was answered with."""
 
     __tablename__ = "audit"
 
     id: Mapped[int] = mapped_column(Integer, primary_key=True)
-    at: Mapped[datetime] = mapped_column(UtcDateTime)
+    at: Mapped[datetime] = mapped_column(UtcDateTime, index=True)
     actor: Mapped[str] = mapped_column(Text)
     action: Mapped[str] = mapped_column(Text)
     n_speakers: Mapped[int] = mapped_column(Integer)
     n_clips: Mapped[int] = mapped_column(Integer)
+    receipt: Mapped[dict[str, object] | None] = mapped_column(JSON(none_as_null=True))

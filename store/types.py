@@ -13,13 +13,19 @@ FloatArray = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class StoreConfig:
-    """Where the tables and the derived files live. From `exact_below` voices on a search looks through codes first."""
+    """Where the tables and the derived files live. From `exact_below` voices on a search looks through codes first.
+
+    A speaker that was deleted or pruned can be brought back for `grace_s`; with 0 it is gone at once.
+    With `watch_every_s` above 0 a thread follows what other processes change even while nobody searches.
+    """
 
     database_url: str
     state_dir: Path
     pool_bytes: int = 64 * 2**20
     busy_timeout_s: float = 10.0
     exact_below: int = 100_000
+    grace_s: float = 0.0
+    watch_every_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +76,53 @@ class Speaker:
 
 
 @dataclass(frozen=True, slots=True)
+class RequestKey:
+    """What makes a repeated enrolment the same one: a client's key, and a digest of all that it sent with it."""
+
+    key: str
+    request_sha256: str
+    valid_for_s: float = 86400.0
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedSpeaker:
+    """A speaker in the trash, who can be brought back until `purge_after`."""
+
+    id: str
+    name: str
+    deleted_at: datetime
+    purge_after: datetime
+    n_clips: int
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeReceipt:
+    """What was erased for good. `speakers_sha256` is over the sorted ids, a newline after each, so that whoever has
+    them can show that they were among the erased."""
+
+    id: str
+    at: datetime
+    actor: str
+    action: str
+    n_speakers: int
+    n_clips: int
+    revision: int
+    speakers_sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class AuditLine:
+    """Who did what, when, to how many."""
+
+    at: datetime
+    actor: str
+    action: str
+    n_speakers: int
+    n_clips: int
+    receipt: Mapping[str, object] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Match:
     """A neighbour and its cosine."""
 
@@ -89,11 +142,22 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class PrunePolicy:
-    """Who goes; the conditions that are set are united. Pinned speakers never go."""
+    """Who goes; the conditions that are set are united. Pinned speakers never go.
+
+    `keep_newest_used` and `keep_bytes` bound what stays, those used last first; `duplicates_above` is a cosine from
+    which two speakers are one too many; `speech_below_s` and `coherence_below` judge the enrolment; `orphans` are rows
+    whose speaker is missing, which only a damaged database has.
+    """
 
     unused_for_days: float | None = None
     older_than_days: float | None = None
     keep_newest_used: int | None = None
+    keep_bytes: int | None = None
+    duplicates_above: float | None = None
+    speech_below_s: float | None = None
+    coherence_below: float | None = None
+    retired_encoders: tuple[str, ...] = ()
+    orphans: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +168,8 @@ class PruneReport:
     victims: tuple[tuple[str, str, str], ...]  # (speaker_id, name, reason)
     kept: int
     freed_bytes: int
+    n_orphans: int = 0
+    receipt: PurgeReceipt | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,3 +191,4 @@ class StoreStats:
     pool_misses: int
     index_bytes: int = 0
     index_kinds: Mapping[str, str] = field(default_factory=dict)
+    n_deleted: int = 0

@@ -3,28 +3,43 @@
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import dataclass, replace
+from typing import Self, TypeVar
 
-from sqlalchemy import Engine, update
+from sqlalchemy import Engine, text, update
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from store.connections import WRITING, connect, empty_write_ahead_log, translated_faults
 from store.errors import StoreUnavailable
+from store.ledger import Ledger
 from store.speakers import SpeakerRepository
 from store.tables import StateRow
+from store.trash import TrashRepository
 from store.types import StoreConfig
+from store.watching import CHANNEL
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class UnitOfWork:
-    """One write transaction: its repository, and the revision that its changes carry."""
+class Reading:
+    """One transaction's repositories."""
 
     speakers: SpeakerRepository
-    revision: int
+    trash: TrashRepository
+    ledger: Ledger
+
+    @classmethod
+    def of(cls, session: Session) -> Self:
+        return cls(SpeakerRepository(session), TrashRepository(session), Ledger(session))
+
+
+@dataclass(frozen=True, slots=True)
+class UnitOfWork(Reading):
+    """One write transaction, and the revision that its changes carry."""
+
+    revision: int = 0
 
 
 class Database:
@@ -43,6 +58,10 @@ class Database:
 
     def read(self, work: Callable[[SpeakerRepository], T]) -> T:
         """What `work` gives in one read transaction, repeated if the connection was lost. Raises: StoreUnavailable."""
+        return self.read_all(lambda unit: work(unit.speakers))
+
+    def read_all(self, work: Callable[[Reading], T]) -> T:
+        """As `read`, with every repository. Raises: StoreUnavailable."""
         with translated_faults():
             try:
                 return self._read_once(work)
@@ -58,7 +77,8 @@ class Database:
         Raises: StorageFull, StoreUnavailable.
         """
         with self._transaction() as session:
-            yield UnitOfWork(SpeakerRepository(session), _next_revision(session))
+            # The first statement of every writer: its row lock makes revisions become visible in order.
+            yield replace(UnitOfWork.of(session), revision=_next_revision(session))
 
     @contextmanager
     def write_usage(self) -> Iterator[SpeakerRepository]:
@@ -78,9 +98,9 @@ class Database:
         """Closes every connection."""
         self.engine.dispose()
 
-    def _read_once(self, work: Callable[[SpeakerRepository], T]) -> T:
+    def _read_once(self, work: Callable[[Reading], T]) -> T:
         with Session(self._reading) as session, session.begin():
-            return work(SpeakerRepository(session))
+            return work(Reading.of(session))
 
     @contextmanager
     def _transaction(self) -> Iterator[Session]:
@@ -102,6 +122,9 @@ class Database:
 
 
 def _next_revision(session: Session) -> int:
-    # The first statement of every writer: its row lock makes revisions become visible in order.
     statement = update(StateRow).values(revision=StateRow.revision + 1).returning(StateRow.revision)
-    return session.execute(statement, execution_options={"synchronize_session": False}).scalar_one()
+    revision: int = session.execute(statement, execution_options={"synchronize_session": False}).scalar_one()
+    if session.get_bind().dialect.name == "postgresql":
+        # Sent at the commit, and only then.
+        session.execute(text(f"NOTIFY {CHANNEL}"))
+    return revision

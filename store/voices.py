@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
-from sqlalchemy import func, select, text
+from sqlalchemy import CursorResult, Delete, func, select, text
 from sqlalchemy.orm import Session
 
 from store.checks import as_speaker_id
@@ -130,6 +131,12 @@ def required_id(speaker_id: str) -> str:
 def not_found() -> SpeakerNotFound:
     # Whether it never existed or was deleted is nobody's business.
     return SpeakerNotFound("speaker_not_found", "there is no such speaker: list the speakers to see those there are")
+
+
+def affected(session: Session, statement: Delete) -> int:
+    """How many rows a deletion took."""
+    result = session.execute(statement, execution_options={"synchronize_session": False})
+    return cast(CursorResult[Any], result).rowcount
 
 
 def chunks(ids: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Header, Query, Request, Response
 
 from api.context import CLIENT, ContextDep, ServicesDep
 from api.errors import RequestRefused
@@ -24,7 +24,7 @@ def _form(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
 @router.post(
     "",
     status_code=201,
-    responses=errors("name_taken", "bad_name", "bad_labels", UPLOAD, ANY),
+    responses=errors("name_taken", "bad_name", "bad_labels", "key_reused", UPLOAD, ANY),
     openapi_extra=_form(
         {
             "name": {"type": "string", "examples": ["Ada"]},
@@ -38,15 +38,25 @@ def _form(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
         ["name", "clips"],
     ),
 )
-async def enrol(request: Request, response: Response, context: ContextDep, services: ServicesDep) -> EnrolledOut:
-    """Enrol a speaker from one or more clips of one voice; 5 to 30 seconds of speech are best."""
+async def enrol(
+    request: Request,
+    response: Response,
+    context: ContextDep,
+    services: ServicesDep,
+    idempotency_key: Annotated[str | None, Header(min_length=1, max_length=255)] = None,
+) -> EnrolledOut:
+    """Enrol a speaker from one or more clips of one voice; 5 to 30 seconds of speech are best.
+
+    The same request under the same Idempotency-Key enrols once, for a day, and is answered each time.
+    """
     with context.enrolment.place():
         upload = await _clips(request, context.settings.max_clips, "name", "labels")
         name = upload.fields.get("name")
         if name is None:
             raise RequestRefused("missing_field", "name is missing; send it as a form field", field="name")
         labels = read_labels(upload.fields.get("labels"))
-        enrolled = await context.enrolment.run(partial(services.enrolment.enrol, name, upload.clips, labels))
+        work = partial(services.enrolment.enrol, name, upload.clips, labels, idempotency_key)
+        enrolled = await context.enrolment.run(work)
     context.metrics.enrolled.inc()
     response.headers["Location"] = f"/v1/speakers/{enrolled.speaker.id}"
     return EnrolledOut.of_enrolled(enrolled)

@@ -1,6 +1,7 @@
 """One battery over both databases: a migrated, empty store on SQLite and on PostgreSQL."""
 
 import os
+import sys
 import uuid
 from collections.abc import Iterator
 from functools import cache
@@ -14,6 +15,8 @@ from store.schema import migrate
 from store.service import Store
 from store.types import StoreConfig
 
+# The benchmarks' d-vectors, which are no part of the installed packages.
+sys.path.append(str(Path(__file__).parents[3]))
 _SERVERS = ("postgresql+psycopg:///test", "postgresql+psycopg://postgres@127.0.0.1:5432/test")
 
 

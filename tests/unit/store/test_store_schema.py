@@ -21,12 +21,12 @@ from store.tables import Base
 from store.types import StoreConfig
 
 ROOT = Path(__file__).parents[3]
-SECOND = """
+NEXT = """
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0002"
-down_revision = "0001"
+revision = "0003"
+down_revision = "0002"
 
 
 def upgrade() -> None:
@@ -89,7 +89,7 @@ def test_the_migrations_can_be_undone(config: StoreConfig) -> None:
 def test_processes_that_start_at_once_migrate_once(bare_config: StoreConfig, tmp_path: Path) -> None:
     with ThreadPoolExecutor(4) as threads:
         jobs = [threads.submit(run, "print(migrate(config))", bare_config, tmp_path) for _ in range(4)]
-        assert {job.result() for job in jobs} == {"0001"}
+        assert {job.result() for job in jobs} == {"0002"}
     with Store.open(bare_config) as store:
         assert store.stats().revision == 0
 
@@ -98,13 +98,13 @@ def test_older_is_migrated_and_newer_is_refused(config: StoreConfig, tmp_path: P
     """A copy of the packages with one more revision stands for the next release."""
     for package in ("store", "migrations"):
         shutil.copytree(ROOT / package, tmp_path / "next" / package, ignore=shutil.ignore_patterns("__pycache__"))
-    (tmp_path / "next" / "migrations" / "versions" / "0002_next.py").write_text(SECOND)
+    (tmp_path / "next" / "migrations" / "versions" / "0003_next.py").write_text(NEXT)
     ask = "try:\n    print(check_schema(config))\nexcept Exception as error:\n    print(error.code, error)"
     answer = run(ask, config, tmp_path, tmp_path / "next")
     assert answer.startswith("schema_older") and "voicekin doctor --migrate" in answer
-    assert run("print(migrate(config))", config, tmp_path, tmp_path / "next") == "0002"
+    assert run("print(migrate(config))", config, tmp_path, tmp_path / "next") == "0003"
     for call in (check_schema, migrate, Store.open):
         with pytest.raises(SchemaMismatch, match="update the program") as caught:
             call(config)
-        assert caught.value.details == {"expected": "0001", "measured": "0002"}
+        assert caught.value.details == {"expected": "0002", "measured": "0003"}
         assert caught.value.code == "schema_newer"

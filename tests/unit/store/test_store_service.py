@@ -329,7 +329,8 @@ def test_a_dry_run_names_exactly_whom_the_run_removes(store: Store) -> None:
         assert store.list().total == 6
         real = store.prune(policy, NOW)
         np.testing.assert_array_equal(vector, speakers[5].vector)
-    assert replace(dry, dry_run=False) == real
+    assert replace(dry, dry_run=False) == replace(real, receipt=None)
+    assert real.receipt is not None and (real.receipt.n_speakers, real.receipt.n_clips) == (2, 4)
     assert [(id_, reason) for id_, _, reason in real.victims] == [(speakers[n].id, "over_count") for n in (3, 4)]
     assert real.kept == 4 and real.freed_bytes == 2 * 3 * 32 * 4
     assert {speaker.id for speaker in store.list().speakers} == {speakers[n].id for n in (0, 1, 2, 5)}
@@ -351,8 +352,10 @@ def test_erasure_leaves_an_id_and_a_count(store: Store, config: StoreConfig) -> 
     assert [rows(store, table) for table in ("speakers", "clips", "usage")] == [[], [], []]
     ((tombstone_id, _),) = rows(store, "tombstones")
     assert tombstone_id == speaker.id
-    ((_, _, *audit),) = rows(store, "audit")
-    assert audit == ["admin key", "delete", 1, 2]
+    last, first = store.audit()
+    assert (last.actor, last.action, last.n_speakers, last.n_clips) == ("admin key", "delete", 1, 2)
+    assert (first.actor, first.action, first.n_speakers, first.n_clips) == ("api", "enrol", 1, 2)
+    assert not any(word in str(rows(store, "audit")) for word in (speaker.id, "Anna", "anna@example.org"))
     assert store.stats().pool_vectors == store.stats().index_size == 0
     with pytest.raises(SpeakerNotFound):
         store.delete(speaker.id)

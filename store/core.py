@@ -1,0 +1,92 @@
+"""What every part of the store's front stands on: the open parts, and how they follow a change."""
+
+import logging
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+from typing import Self
+
+from store.connections import translated_faults, use_write_ahead_log
+from store.erasures import ErasureList, erase_again
+from store.errors import StoreError
+from store.following import IndexFollower
+from store.index import SpeakerIndex, check_library
+from store.schema import check_schema
+from store.snapshot import SnapshotFile
+from store.types import StoreConfig
+from store.unit_of_work import Database
+from store.vectors import VectorPool
+from store.watching import Watcher
+
+_log = logging.getLogger(__name__)
+
+
+class StoreCore:
+    """The open parts of a store. Safe to use from many threads."""
+
+    def __init__(self, config: StoreConfig) -> None:
+        """Opens nothing: `open` does."""
+        self._config = config
+        self._database = Database(config)
+        self._index = SpeakerIndex(config.exact_below)
+        self._pool = VectorPool(config.pool_bytes)
+        file = SnapshotFile(config.state_dir)
+        self._follower = IndexFollower(self._database, self._index, file, self._drop_derived)
+        self._watcher = Watcher(self._database.engine, self._follower.follow, config.watch_every_s)
+        self._erasures = ErasureList(config.state_dir)
+
+    @classmethod
+    def open(cls, config: StoreConfig) -> Self:
+        """A store on a migrated database. Raises: SchemaMismatch, StoreUnavailable."""
+        check_library()
+        check_schema(config)
+        store = cls(config)
+        try:
+            with translated_faults():
+                use_write_ahead_log(store._database.engine)
+            erase_again(store._database, store._erasures)
+            store._follower.open()
+            if config.watch_every_s > 0:
+                store._watcher.start()
+        except BaseException:
+            store._database.close()
+            raise
+        return store
+
+    def close(self) -> None:
+        """Saves the index and closes every connection."""
+        self._watcher.close()
+        self._follower.close()
+        self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _follow_commit(self) -> None:
+        """The change is on disk and must be reported so; an index that cannot follow now does so before a search."""
+        try:
+            self._follower.follow()
+        except StoreError as error:
+            _log.warning("index: could not follow a commit and will before the next search: %s", error)
+
+    def _hide(self, speaker_ids: Sequence[str]) -> None:
+        """What is derived from these speakers goes; SQL has let go of them."""
+        self._drop_derived(speaker_ids)
+        self._follow_commit()
+
+    def _drop_derived(self, speaker_ids: Iterable[str]) -> None:
+        for speaker_id in speaker_ids:
+            self._pool.drop(speaker_id)
+
+    def _forget(self, speaker_ids: Sequence[str]) -> None:
+        """As `_hide`, and nothing may bring them back."""
+        self._erasures.add(speaker_ids)
+        self._hide(speaker_ids)
+        try:
+            self._database.empty_log()
+        except StoreError as error:
+            _log.warning("the database's log could not be emptied of removed voices now: %s", error)
