@@ -12,12 +12,11 @@ from torch import Tensor
 from encoder.activity import SpeechDetector
 from encoder.audio import SAMPLE_RATE, normalise_level, resample
 from encoder.errors import UnusableSpeech
-from encoder.networks.ge2e import GE2E, HIDDEN, load_pretrained
-from encoder.partials import PARTIAL_FRAMES, windows
+from encoder.networks.ge2e import GE2E, load_pretrained
+from encoder.networks.hasp import Hasp
 from encoder.types import Embedding, FloatArray, Waveform
 
 PREPROCESSING_VERSION = "v1"
-MAX_BATCH_PARTIALS = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,22 +45,22 @@ class Handover:
         return self.vectors
 
 
-def encoder_id_of(weights_sha256: str) -> str:
+def encoder_id_of(weights_sha256: str, kind: str = "ge2e") -> str:
     """The id of vectors that come from these weights and from this version of the preprocessing."""
-    return f"ge2e-{weights_sha256[:12]}-{PREPROCESSING_VERSION}"
+    return f"{kind}-{weights_sha256[:12]}-{PREPROCESSING_VERSION}"
 
 
 class SpeakerEncoder:
-    """Resemblyzer's GE2E encoder; many threads may call it.
+    """A network that makes d-vectors, Resemblyzer's GE2E unless another is given; many threads may call it.
 
     `encoder_id` names the weights and the version of the preprocessing, of which the speech `detector` is a part:
     vectors of different ids never meet.
     """
 
-    def __init__(self, network: GE2E, detector: SpeechDetector, encoder_id: str, device: torch.device) -> None:
+    def __init__(self, network: GE2E | Hasp, detector: SpeechDetector, encoder_id: str, device: torch.device) -> None:
         self.detector = detector
         self.encoder_id = encoder_id
-        self.dim = HIDDEN
+        self.dim = network.dim
         self.device = device
         self._network = network.to(device)
         self._lock = threading.Lock()
@@ -115,15 +114,8 @@ class SpeakerEncoder:
 
     @torch.inference_mode()
     def _embed_partials(self, clips: Sequence[FloatArray]) -> tuple[list[int], Tensor]:
-        mels = [self._partial_mels(clip) for clip in clips]
-        batches = torch.split(torch.cat(mels), MAX_BATCH_PARTIALS)
-        return [len(mel) for mel in mels], torch.cat([self._network(batch) for batch in batches])
-
-    def _partial_mels(self, clip: FloatArray) -> Tensor:
-        span = windows(len(clip))
-        padded = torch.from_numpy(np.pad(clip, (0, span.padded_samples - len(clip))))
-        mel = self._network.mels(padded.to(self.device)[None])[0]
-        return torch.stack([mel[start : start + PARTIAL_FRAMES] for start in span.starts_frames])
+        parts = self._network.embed_clips([torch.from_numpy(clip).to(self.device) for clip in clips])
+        return [len(part) for part in parts], torch.cat(parts)
 
     def _summarise(self, index: int, clip: FloatArray, partials: FloatArray) -> EmbeddedClip:
         mean = partials.mean(axis=0)

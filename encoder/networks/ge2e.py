@@ -3,6 +3,7 @@
 import hashlib
 import importlib.util
 import io
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,12 +11,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from encoder.partials import PARTIAL_FRAMES, windows
+
 SAMPLE_RATE = 16_000
 N_FFT = 400
 HOP_SAMPLES = 160
 N_MELS = 40
 HIDDEN = 256
 LAYERS = 3
+MAX_BATCH_PARTIALS = 256
 
 
 def mel_filters(sample_rate: int, n_fft: int, n_mels: int) -> NDArray[np.float32]:
@@ -44,6 +48,7 @@ class GE2E(nn.Module):
 
     window: Tensor
     filters: Tensor
+    dim = HIDDEN
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,6 +73,19 @@ class GE2E(nn.Module):
     def forward(self, mels: Tensor) -> Tensor:
         """The same as `embed_mels`."""
         return self.embed_mels(mels)
+
+    def embed_clips(self, clips: Sequence[Tensor]) -> list[Tensor]:
+        """The d-vectors of each clip's partials. Shapes: float32 (n,) at 16 kHz each -> float32 (P, 256) each."""
+        mels = [self._partial_mels(clip) for clip in clips]
+        batches = torch.split(torch.cat(mels), MAX_BATCH_PARTIALS)
+        vectors = torch.cat([self(batch) for batch in batches])
+        return list(torch.split(vectors, [len(mel) for mel in mels]))
+
+    def _partial_mels(self, clip: Tensor) -> Tensor:
+        span = windows(len(clip))
+        padded = nn.functional.pad(clip, (0, span.padded_samples - len(clip)))
+        mel = self.mels(padded[None])[0]
+        return torch.stack([mel[start : start + PARTIAL_FRAMES] for start in span.starts_frames])
 
 
 def pretrained_path() -> Path:
