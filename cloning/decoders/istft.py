@@ -44,6 +44,7 @@ class IstftDecoder(nn.Module):
     """
 
     window: Tensor
+    audible: Tensor
 
     def __init__(self, hidden: int, g_width: int, config: DecoderConfig, audio: AudioConfig) -> None:
         super().__init__()
@@ -61,6 +62,11 @@ class IstftDecoder(nn.Module):
         window = torch.hann_window(audio.win_length)
         edge = (audio.n_fft - audio.win_length) // 2
         self.register_buffer("window", F.pad(window, (edge, audio.n_fft - audio.win_length - edge)), persistent=False)
+        # Speech has nothing at 0 Hz nor at half the rate, and no loss on mel bands hears these two bins: left to
+        # themselves they grow to the cap.
+        audible = torch.ones(audio.n_bins)
+        audible[0] = audible[-1] = 0
+        self.register_buffer("audible", audible, persistent=False)
 
     def forward(self, z: Tensor, g: Tensor, mask: Tensor | None = None) -> Tensor:
         x, g = self.norm_in(self.pre(z)), self.condition(g)
@@ -69,7 +75,7 @@ class IstftDecoder(nn.Module):
             x = block(x, g, mask)
         log_magnitude, phase = self.head(self.norm_out(x)).float().transpose(1, 2).chunk(2, -1)
         # exp(5) is far above any level of speech; without the cap one bad frame could overflow.
-        magnitude = log_magnitude.clamp(max=5.0).exp()
+        magnitude = log_magnitude.clamp(max=5.0).exp() * self.audible
         weight = magnitude.new_ones(1, magnitude.shape[1], 1) if mask is None else mask.transpose(1, 2)
         spectrum = torch.complex(magnitude * phase.cos(), magnitude * phase.sin())
         return overlap_add(torch.fft.irfft(spectrum, self.n_fft), weight, self.window, self.hop)

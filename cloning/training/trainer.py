@@ -47,6 +47,8 @@ class Trainer:
         self.draws = draws(learner.corpus, train.shapes, seed, self.rank, train.balance, train.aligned_share)
         torch.manual_seed(seed * 1000 + self.rank)
         self.graphs = Graphs(learner) if learner.device.type == "cuda" else None
+        # The warm-up belongs to the slice: it must not begin anew each time `fit` is called.
+        self.first_step = progress.step
 
     def fit(self, seconds: float, max_steps: int | None = None) -> None:
         """Trains for a time, or for a number of steps if that comes first.
@@ -62,7 +64,7 @@ class Trainer:
                 self.progress.elapsed_s = spent_before + spent
                 if spent >= seconds:
                     break
-                self._set_rates(self.progress.step - first)
+                self._set_rates(self.progress.step - self.first_step)
             self._step(next(self.draws))
             self.progress.step += 1
             if self.progress.step % every == 0:

@@ -121,3 +121,18 @@ def test_overlap_add_divides_by_the_frames_that_count():
     cut = overlap_add(frames, weight, window, 16)[:, : 4 * 16]
     alone = overlap_add(frames[:, :4], torch.ones(1, 4, 1), window, 16)
     torch.testing.assert_close(cut, alone)
+
+
+def test_the_istft_decoder_says_nothing_at_zero_nor_at_half_the_rate():
+    """What no loss hears must not be free to grow: both bins stay silent whatever the head asks for."""
+    deaf = IstftDecoder(4, 4, ISTFT, AUDIO)
+    with torch.no_grad():
+        deaf.head.weight.zero_()
+        deaf.head.bias.fill_(-30.0)
+        deaf.head.bias[0] = deaf.head.bias[AUDIO.n_bins - 1] = 5.0
+        deaf.head.bias[AUDIO.n_bins :] = 0.0
+        silent = deaf(drawn(1, 4, 40), drawn(1, 4))
+        deaf.head.bias[1] = 5.0
+        heard = deaf(drawn(1, 4, 40), drawn(1, 4))
+    assert float(silent.abs().max()) < 1e-6
+    assert float(heard.abs().max()) > 1e-3
