@@ -1,21 +1,18 @@
 """The command line: the second door, to the same functions as HTTP."""
 
-import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from api.admin_cli import register
+from api.command_line import AsJson, Named, Server, door, settings_now, show
 from api.evaluation import evaluate
 from api.training import app as training
-
-if TYPE_CHECKING:
-    from api.door import Door
-    from api.settings import Settings
 
 app = typer.Typer(
     name="voicekin",
@@ -28,9 +25,7 @@ app = typer.Typer(
 )
 app.add_typer(training, name="train")
 app.command()(evaluate)
-Server = Annotated[str | None, typer.Option("--server", help="URL of a running server; by default, this machine.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
-Named = Annotated[str, typer.Argument(metavar="SPEAKER", help="A speaker's id or name.")]
+register(app)
 
 
 def main() -> None:
@@ -50,7 +45,7 @@ def serve(
     from api.server import serve as run
 
     chosen = {"host": host, "port": port, "allow_open": allow_open or None}
-    settings = _settings()
+    settings = settings_now()
     run(settings.model_copy(update={name: value for name, value in chosen.items() if value is not None}))
 
 
@@ -65,9 +60,9 @@ def enrol(
     """Enrol a speaker from one or more clips."""
     from api.report import show_enrolled
 
-    with _door(server) as door, _busy(f"Listening to {len(clips)} clip(s)"):
-        document = door.enrol(name, clips, _labels(label or []))
-    _print(document, as_json, show_enrolled)
+    with door(server) as opened, _busy(f"Listening to {len(clips)} clip(s)"):
+        document = opened.enrol(name, clips, _labels(label or []))
+    show(document, as_json, show_enrolled)
 
 
 @app.command()
@@ -87,10 +82,10 @@ def speak(  # noqa: PLR0913, PLR0917 - the options of a command
 
     order = {"text": sys.stdin.read() if text == "-" else text, "format": format_of(output), "language": language}
     order |= {"speed": speed, "seed": seed, "verify": verify}
-    with _door(server) as door, _busy("Speaking"):
-        audio = door.speak(speaker, order)
+    with door(server) as opened, _busy("Speaking"):
+        audio = opened.speak(speaker, order)
     output.write_bytes(audio.data)
-    _print({**audio.facts, "file": str(output)}, as_json, show_facts)
+    show({**audio.facts, "file": str(output)}, as_json, show_facts)
 
 
 @app.command()
@@ -98,8 +93,8 @@ def voices(server: Server = None, as_json: AsJson = False) -> None:
     """List the enrolled speakers."""
     from api.report import show_speakers
 
-    with _door(server) as door:
-        _print({"speakers": list(door.voices())}, as_json, show_speakers)
+    with door(server) as opened:
+        show({"speakers": list(opened.voices())}, as_json, show_speakers)
 
 
 @app.command()
@@ -112,26 +107,8 @@ def similar(
     """Find the speakers that sound most like one."""
     from api.report import show_matches
 
-    with _door(server) as door:
-        _print(door.similar(speaker, k), as_json, show_matches)
-
-
-@app.command()
-def prune(
-    unused_for_days: Annotated[float | None, typer.Option(min=0, help="Remove those not used for so long.")] = None,
-    older_than_days: Annotated[float | None, typer.Option(min=0, help="Remove those enrolled so long ago.")] = None,
-    keep_newest_used: Annotated[int | None, typer.Option(min=0, help="Keep this many, those used last.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say who would go.")] = False,
-    server: Server = None,
-    as_json: AsJson = False,
-) -> None:
-    """Remove speakers by age, by last use or by count; pinned ones stay."""
-    from api.report import show_pruned
-
-    conditions = {"unused_for_days": unused_for_days, "older_than_days": older_than_days}
-    conditions |= {"keep_newest_used": keep_newest_used, "dry_run": dry_run}
-    with _door(server) as door:
-        _print(door.prune(conditions), as_json, show_pruned)
+    with door(server) as opened:
+        show(opened.similar(speaker, k), as_json, show_matches)
 
 
 @app.command()
@@ -144,11 +121,11 @@ def doctor(
     from api.doctor import examine, examine_server
     from api.report import show_findings
 
-    settings = _settings()
+    settings = settings_now()
     url = server or settings.server
     with _busy("Looking"):
         findings = examine_server(settings, url) if url else examine(settings, migrate)
-    _print({"findings": findings}, as_json, show_findings)
+    show({"findings": findings}, as_json, show_findings)
     if any(not item["ok"] for item in findings):
         raise typer.Exit(1)
 
@@ -158,21 +135,7 @@ def settings(as_json: AsJson = False) -> None:
     """Show every setting and its value; secrets are hidden."""
     from api.report import show_settings
 
-    _print(_settings().shown(), as_json, show_settings)
-
-
-def _settings() -> "Settings":
-    from api.settings import load_settings
-
-    return load_settings()
-
-
-@contextmanager
-def _door(server: str | None) -> "Iterator[Door]":
-    from api.door import open_door
-
-    with open_door(_settings(), server) as door:
-        yield door
+    show(settings_now().shown(), as_json, show_settings)
 
 
 @contextmanager
@@ -190,13 +153,6 @@ def _labels(pairs: list[str]) -> dict[str, str]:
     if wrong := [pair for pair, parts in zip(pairs, split, strict=True) if not parts[1]]:
         raise typer.BadParameter(f"{wrong[0]!r} is not KEY=VALUE", param_hint="--label")
     return {key.strip(): value.strip() for key, _, value in split}
-
-
-def _print(document: dict[str, Any], as_json: bool, show: Any) -> None:
-    if as_json:
-        typer.echo(json.dumps(document, indent=2))
-    else:
-        show(Console(), document)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from api.errors import RequestRefused, ServerRefused
 from api.settings import Settings
 
 Document = dict[str, Any]
+_ACTOR = "command line"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,11 @@ class Door(Protocol):
     def voices(self) -> Iterator[Document]: ...
     def similar(self, speaker: str, k: int) -> Document: ...
     def prune(self, conditions: Mapping[str, Any]) -> Document: ...
+    def delete(self, speaker: str, at_once: bool) -> Document: ...
+    def undelete(self, speaker_id: str) -> Document: ...
+    def deleted(self, limit: int) -> Document: ...
+    def purge(self, speaker_ids: Sequence[str] | None) -> Document: ...
+    def audit(self, limit: int) -> Document: ...
 
 
 @contextmanager
@@ -98,13 +104,37 @@ class LocalDoor:
         return MatchesOut.of(found).model_dump(mode="json")
 
     def prune(self, conditions: Mapping[str, Any]) -> Document:
-        from api.enrolment import prune_policy
-        from api.schemas import PruneIn, PruneOut
+        from api.admin_schemas import PruneIn, PruneOut
+        from api.keeping import prune_policy
 
         body = PruneIn(**conditions)
-        policy = prune_policy(body.unused_for_days, body.older_than_days, body.keep_newest_used)
-        report = self._store.prune(policy, dry_run=body.dry_run, actor="command line")
+        report = self._store.prune(prune_policy(body.model_dump()), dry_run=body.dry_run, actor=_ACTOR)
         return PruneOut.of(report).model_dump(mode="json")
+
+    def delete(self, speaker: str, at_once: bool) -> Document:
+        speaker_id = self._store.find(speaker).id
+        self._store.delete(speaker_id, actor=_ACTOR, at_once=at_once)
+        return {"speaker_id": speaker_id}
+
+    def undelete(self, speaker_id: str) -> Document:
+        from api.schemas import SpeakerOut
+
+        return SpeakerOut.of(self._store.bring_back(speaker_id, actor=_ACTOR)).model_dump(mode="json")
+
+    def deleted(self, limit: int) -> Document:
+        from api.admin_schemas import DeletedListOut
+
+        return DeletedListOut.of(self._store.deleted(limit)).model_dump(mode="json")
+
+    def purge(self, speaker_ids: Sequence[str] | None) -> Document:
+        from api.admin_schemas import ReceiptOut
+
+        return ReceiptOut.of(self._store.purge(speaker_ids, actor=_ACTOR)).model_dump(mode="json")
+
+    def audit(self, limit: int) -> Document:
+        from api.admin_schemas import AuditOut
+
+        return AuditOut.of(self._store.audit(limit)).model_dump(mode="json")
 
 
 class RemoteDoor:
@@ -139,6 +169,23 @@ class RemoteDoor:
 
     def prune(self, conditions: Mapping[str, Any]) -> Document:
         return self._json("POST", "/v1/admin/prune", json=dict(conditions))
+
+    def delete(self, speaker: str, at_once: bool) -> Document:
+        speaker_id = self._id_of(speaker)
+        self._ask("DELETE", f"/v1/speakers/{speaker_id}", params={"at_once": at_once})
+        return {"speaker_id": speaker_id}
+
+    def undelete(self, speaker_id: str) -> Document:
+        return self._json("POST", f"/v1/speakers/{speaker_id}/undelete")
+
+    def deleted(self, limit: int) -> Document:
+        return self._json("GET", "/v1/admin/deleted", params={"limit": limit})
+
+    def purge(self, speaker_ids: Sequence[str] | None) -> Document:
+        return self._json("POST", "/v1/admin/purge", json={"speaker_ids": speaker_ids})
+
+    def audit(self, limit: int) -> Document:
+        return self._json("GET", "/v1/admin/audit", params={"limit": limit})
 
     def _id_of(self, speaker: str) -> str:
         if _is_id(speaker):

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 
 from api.errors import RequestRefused
 from encoder.types import AudioLimits, ClipReport, Embedding, EnrolmentReport, Reference
-from store.types import ClipRecord, FloatArray, Match, NewSpeaker, PrunePolicy, RequestKey, Speaker
+from store.types import ClipRecord, FloatArray, Match, NewSpeaker, RequestKey, Speaker
 
 if TYPE_CHECKING:
     from encoder.audio import Decoder
@@ -122,16 +122,3 @@ def _record(clip: Embedding, found: ClipReport) -> ClipRecord:
         n_partials=clip.n_partials,
         snr_db=found.snr_db,
     )
-
-
-def prune_policy(
-    unused_for_days: float | None, older_than_days: float | None, keep_newest_used: int | None
-) -> PrunePolicy:
-    """The policy of these conditions. Raises: RequestRefused where none is set."""
-    if unused_for_days is None and older_than_days is None and keep_newest_used is None:
-        raise RequestRefused(
-            "missing_field",
-            "say who goes: set unused_for_days, older_than_days or keep_newest_used",
-            field="unused_for_days",
-        )
-    return PrunePolicy(unused_for_days, older_than_days, keep_newest_used)

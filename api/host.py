@@ -10,6 +10,7 @@ from functools import partial
 import anyio.to_thread
 
 from api.errors import NotReady
+from api.keeping import Schedule
 from api.problems import ROOTS
 from api.services import Services, open_services, warm_up
 from api.settings import Settings
@@ -26,6 +27,7 @@ class Host:
         self.settings = settings
         self.start_s = 0.0
         self.draining = False
+        self._schedule = Schedule(settings)
         self._reason = "starting: the rooms are being opened"
         self._code = "starting"
         self._services: Services | None = None
@@ -65,6 +67,7 @@ class Host:
         while True:
             await asyncio.sleep(FLUSH_S)
             await self._flush()
+            await self._keep()
 
     async def _opened(self) -> bool:
         started = time.monotonic()
@@ -106,6 +109,12 @@ class Host:
             raise
         self._context = context
         return services
+
+    async def _keep(self) -> None:
+        try:
+            await anyio.to_thread.run_sync(partial(self._schedule.run, self.services.store))
+        except ROOTS as error:
+            logger.warning("scheduled pruning failed and is tried again (%s): %s", error.code, error.message)
 
     async def _flush(self) -> None:
         try:

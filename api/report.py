@@ -91,16 +91,16 @@ def show_settings(console: Console, document: Document) -> None:
 
 def show_speakers(console: Console, document: Document) -> None:
     columns = ("speaker_id", "name", "speech_s", "n_clips", "uses", "created_at")
-    _rows(console, columns, document["speakers"], "No speaker is enrolled yet: voicekin enrol NAME CLIP...")
+    show_rows(console, columns, document["speakers"], "No speaker is enrolled yet: voicekin enrol NAME CLIP...")
 
 
 def show_matches(console: Console, document: Document) -> None:
-    _rows(console, ("speaker_id", "name", "cosine"), document["matches"], "No other speaker is enrolled.")
+    show_rows(console, ("speaker_id", "name", "cosine"), document["matches"], "No other speaker is enrolled.")
 
 
 def show_pruned(console: Console, document: Document) -> None:
     verb = "would go" if document["dry_run"] else "removed"
-    _rows(console, ("speaker_id", "name", "reason"), document["victims"], "Nobody.")
+    show_rows(console, ("speaker_id", "name", "reason"), document["victims"], "Nobody.")
     console.print(f"{len(document['victims'])} {verb}, {document['kept']} kept, {document['freed_bytes']} bytes freed")
 
 
@@ -119,7 +119,7 @@ def _pairs(console: Console, document: Document) -> None:
     console.print(table)
 
 
-def _rows(console: Console, columns: tuple[str, ...], rows: list[Document], nothing: str) -> None:
+def show_rows(console: Console, columns: tuple[str, ...], rows: list[Document], nothing: str) -> None:
     if not rows:
         console.print(nothing)
         return

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from api.enrolment import Enrolled
 from api.speech import MAX_SEED, SPEED_RANGE, SpeechOrder
 from encoder.types import EnrolmentReport
-from store.types import Match, Page, PruneReport, Speaker
+from store.types import Match, Page, Speaker
 
 FormatName = Literal["wav", "mp3", "opus", "aac", "flac", "pcm"]
 Labels = Annotated[
@@ -26,7 +26,7 @@ Lexicon = Annotated[
     ],
     Field(max_length=1000),
 ]
-_EXAMPLE_ID = "6f1c1d4e-5d0b-4b5e-9a58-0b8a3c0c7f11"
+EXAMPLE_ID = "6f1c1d4e-5d0b-4b5e-9a58-0b8a3c0c7f11"
 
 
 class Strict(BaseModel):
@@ -38,7 +38,7 @@ class Strict(BaseModel):
 class SpeakerOut(BaseModel):
     """A stored speaker."""
 
-    speaker_id: str = Field(examples=[_EXAMPLE_ID])
+    speaker_id: str = Field(examples=[EXAMPLE_ID])
     name: str = Field(examples=["Ada"])
     labels: dict[str, str] = Field(examples=[{"accent": "northern"}])
     encoder_id: str
@@ -103,7 +103,7 @@ class SpeakerChange(Strict):
 class MatchOut(BaseModel):
     """A speaker with a similar voice."""
 
-    speaker_id: str = Field(examples=[_EXAMPLE_ID])
+    speaker_id: str = Field(examples=[EXAMPLE_ID])
     name: str = Field(examples=["Ada"])
     cosine: float = Field(examples=[0.83])
 
@@ -124,7 +124,7 @@ class SpeechIn(Strict):
     """A text for a stored speaker."""
 
     model_config = ConfigDict(
-        json_schema_extra={"examples": [{"speaker_id": _EXAMPLE_ID, "text": "Good morning.", "format": "wav"}]}
+        json_schema_extra={"examples": [{"speaker_id": EXAMPLE_ID, "text": "Good morning.", "format": "wav"}]}
     )
 
     speaker_id: str = Field(max_length=100)
@@ -180,37 +180,6 @@ class OpenAISpeechIn(BaseModel):
     @property
     def voice_key(self) -> str:
         return self.voice if isinstance(self.voice, str) else self.voice.id
-
-
-class PruneIn(Strict):
-    """Who goes: the conditions that are set are united. Pinned speakers never go."""
-
-    unused_for_days: float | None = Field(default=None, ge=0, examples=[90])
-    older_than_days: float | None = Field(default=None, ge=0)
-    keep_newest_used: int | None = Field(default=None, ge=0, description="Keep this many, those used last.")
-    dry_run: bool = Field(default=False, description="Only say who would go.")
-
-
-class VictimOut(BaseModel):
-    """A speaker that was removed, or would be."""
-
-    speaker_id: str
-    name: str
-    reason: str
-
-
-class PruneOut(BaseModel):
-    """What a run removed, or would remove."""
-
-    dry_run: bool
-    victims: list[VictimOut]
-    kept: int
-    freed_bytes: int
-
-    @classmethod
-    def of(cls, report: PruneReport) -> "PruneOut":
-        victims = [VictimOut(speaker_id=item[0], name=item[1], reason=item[2]) for item in report.victims]
-        return cls(dry_run=report.dry_run, victims=victims, kept=report.kept, freed_bytes=report.freed_bytes)
 
 
 class LiveOut(BaseModel):

@@ -15,6 +15,8 @@ from encoder.types import AudioLimits
 from store.types import StoreConfig
 
 PREFIX = "VOICEKIN_"
+# What one process deletes has left the memory of all others within a second.
+WATCH_EVERY_S = 0.5
 
 
 class Settings(BaseSettings):
@@ -47,6 +49,16 @@ class Settings(BaseSettings):
     threads: int | None = Field(
         default=None, ge=1, le=1024, description="CPU threads of the networks; by default the quota."
     )
+    grace_days: float = Field(
+        default=0.0, ge=0, le=3650, description="Days in which a deleted speaker can be brought back; 0 erases at once."
+    )
+    prune_every_s: float = Field(
+        default=0.0, ge=0, description="Seconds between scheduled prunings; 0 is never. The next four say who goes."
+    )
+    prune_unused_for_days: float | None = Field(default=None, ge=0, description="Prune those not used for so long.")
+    prune_older_than_days: float | None = Field(default=None, ge=0, description="Prune those enrolled so long ago.")
+    prune_keep_newest_used: int | None = Field(default=None, ge=0, description="Keep this many, those used last.")
+    prune_keep_bytes: int | None = Field(default=None, ge=0, description="Keep this many bytes of vectors.")
     pool_bytes: int = Field(default=64 * 2**20, ge=2**16, description="Memory for hot d-vectors, in bytes.")
     max_upload_bytes: int = Field(default=64 * 2**20, ge=2**10, description="Largest upload, all clips together.")
     max_clip_bytes: int = Field(default=32 * 2**20, ge=2**10, description="Largest clip, in bytes.")
@@ -67,7 +79,19 @@ class Settings(BaseSettings):
 
     def store_config(self) -> StoreConfig:
         url = self.database_url.get_secret_value() or f"sqlite:///{(self.state_dir / 'voicekin.db').absolute()}"
-        return StoreConfig(database_url=url, state_dir=self.state_dir.absolute(), pool_bytes=self.pool_bytes)
+        return StoreConfig(
+            database_url=url,
+            state_dir=self.state_dir.absolute(),
+            pool_bytes=self.pool_bytes,
+            grace_s=self.grace_days * 86400.0,
+            watch_every_s=WATCH_EVERY_S,
+        )
+
+    def schedule(self) -> dict[str, object]:
+        """The conditions of scheduled pruning."""
+        prefix = "prune_"
+        names = ("prune_unused_for_days", "prune_older_than_days", "prune_keep_newest_used", "prune_keep_bytes")
+        return {name.removeprefix(prefix): getattr(self, name) for name in names}
 
     def audio_limits(self) -> AudioLimits:
         return AudioLimits(max_bytes=self.max_clip_bytes, max_duration_s=self.max_clip_s)

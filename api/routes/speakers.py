@@ -113,10 +113,21 @@ async def change(speaker_id: str, body: SpeakerChange, context: ContextDep, serv
 
 
 @router.delete("/{speaker_id}", status_code=204, responses=errors("speaker_not_found", ANY))
-async def delete(speaker_id: str, context: ContextDep, services: ServicesDep) -> Response:
-    """Delete a speaker and everything derived from its clips."""
-    await context.queries.run(partial(services.store.delete, speaker_id))
+async def delete(
+    speaker_id: str,
+    context: ContextDep,
+    services: ServicesDep,
+    at_once: Annotated[bool, Query(description="Erase now, even where there is time to undo.")] = False,
+) -> Response:
+    """Delete a speaker and everything derived from its clips; for VOICEKIN_GRACE_DAYS it can be brought back."""
+    await context.queries.run(partial(services.store.delete, speaker_id, actor="http", at_once=at_once))
     return Response(status_code=204)
+
+
+@router.post("/{speaker_id}/undelete", responses=errors("speaker_not_found", "name_taken", ANY))
+async def undelete(speaker_id: str, context: ContextDep, services: ServicesDep) -> SpeakerOut:
+    """Bring a deleted speaker back, with its id, its clips and its uses."""
+    return SpeakerOut.of(await context.queries.run(partial(services.store.bring_back, speaker_id, actor="http")))
 
 
 @router.get("/{speaker_id}/similar", responses=errors("speaker_not_found", ANY))
