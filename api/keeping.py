@@ -17,7 +17,9 @@ PURGE_EVERY_S = 60.0
 def prune_policy(conditions: dict[str, object]) -> PrunePolicy:
     """The policy of these conditions. Raises: RequestRefused where none is set."""
     known = [field.name for field in fields(PrunePolicy)]
-    given = {name: value for name, value in conditions.items() if name in known and value not in (None, False, (), [])}
+    # Zero is a condition; False and an empty list are none.
+    absent = [name for name in known if (value := conditions.get(name)) is None or value is False or value == []]
+    given = {name: conditions[name] for name in known if name not in absent}
     if not given:
         raise RequestRefused("missing_field", f"say who goes: set one of {', '.join(known)}", field="unused_for_days")
     if "retired_encoders" in given:
