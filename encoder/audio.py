@@ -92,13 +92,20 @@ class Decoder:
     def _in_worker(self, data: bytes, limits: AudioLimits, channel: int | None) -> tuple[FloatArray, AudioFacts]:
         worker = self._idle.get()
         try:
-            return self._usable(worker).decode(data, limits, channel)
-        except UnreadableAudio as error:
-            if self._closed:
-                raise RuntimeError("this decoder was closed") from error
-            raise
+            return self._twice(worker, data, limits, channel)
+        except _ProcessDied as error:
+            raise _breaks_decoders() from error
         finally:
             self._idle.put(worker)
+
+    def _twice(
+        self, worker: "_Worker", data: bytes, limits: AudioLimits, channel: int | None
+    ) -> tuple[FloatArray, AudioFacts]:
+        """One process may die of something else, such as a machine short of memory; a clip that breaks two is bad."""
+        try:
+            return self._usable(worker).decode(data, limits, channel)
+        except _ProcessDied:
+            return self._usable(worker).decode(data, limits, channel)
 
     def _usable(self, worker: "_Worker") -> "_Worker":
         with self._lock:
@@ -112,6 +119,10 @@ class Decoder:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
+
+
+class _ProcessDied(Exception):
+    """A decoding process ended in the middle of a clip."""
 
 
 class _Worker:
@@ -158,7 +169,7 @@ class _Worker:
             return self._exchange(data, Order(limits.max_duration_s, channel))
         except (EOFError, OSError) as error:
             self.kill()
-            raise _lost(limits.max_decode_s if expired.is_set() else None) from error
+            raise (_too_slow(limits.max_decode_s) if expired.is_set() else _ProcessDied()) from error
         finally:
             timer.cancel()
             timer.join()  # an expiry under way must not hit the next clip
@@ -217,9 +228,11 @@ def _centre(samples: FloatArray) -> None:
         samples /= np.float32(peak)
 
 
-def _lost(limit_s: float | None) -> UnreadableAudio:
-    if limit_s is None:
-        return UnreadableAudio("bad_container", "the clip breaks its decoder: record or export it again")
+def _breaks_decoders() -> UnreadableAudio:
+    return UnreadableAudio("bad_container", "the clip breaks its decoder: record or export it again")
+
+
+def _too_slow(limit_s: float) -> UnreadableAudio:
     return UnreadableAudio(
         "decode_timeout",
         f"the clip could not be decoded within {limit_s:g} s: export it again as WAV or FLAC",

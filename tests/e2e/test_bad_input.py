@@ -3,37 +3,15 @@
 import socket
 import time
 from collections.abc import Iterator
-from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 import numpy as np
 import pytest
+from asking import openai_error, problem, speak, upload
 from servers import DATA, MAX_UPLOAD_BYTES, RunningServer
 
 CLIP = (DATA / "woman.flac").read_bytes()
-
-
-def _problem(response: httpx.Response, status: int, code: str) -> dict[str, Any]:
-    document: dict[str, Any] = response.json()
-    assert (response.status_code, document["code"]) == (status, code), response.text
-    assert response.headers["Content-Type"] == "application/problem+json"
-    assert document["request_id"] == response.headers["X-Request-ID"]
-    return document
-
-
-def _openai_error(response: httpx.Response, status: int, param: str | None) -> dict[str, Any]:
-    error: dict[str, Any] = response.json()["error"]
-    assert (response.status_code, error["param"]) == (status, param), response.text
-    return error
-
-
-def _upload(client: httpx.Client, clip: bytes, **fields: str) -> httpx.Response:
-    return client.post("/v1/speakers", data=fields, files={"clips": ("a.wav", clip)})
-
-
-def _speak(client: httpx.Client, **body: Any) -> httpx.Response:
-    return client.post("/v1/speech", json=body)
 
 
 @pytest.mark.parametrize(
@@ -53,10 +31,10 @@ def test_an_unknown_id_is_the_same_404_whatever_it_looks_like(
 ) -> None:
     details = []
     for response in (
-        _speak(client, speaker_id=speaker_id, text="Hello."),
-        _speak(client, speaker_id="nobody", text="Hello."),
+        speak(client, speaker_id=speaker_id, text="Hello."),
+        speak(client, speaker_id="nobody", text="Hello."),
     ):
-        details.append(_problem(response, 404, "speaker_not_found")["detail"])
+        details.append(problem(response, 404, "speaker_not_found")["detail"])
     assert details[0] == details[1]
 
 
@@ -67,11 +45,11 @@ def test_no_path_of_a_client_is_opened(client: httpx.Client, path: str) -> None:
 
 
 def test_unknown_fields_are_refused_on_native_routes_and_tolerated_on_openais(client: httpx.Client, woman: str) -> None:
-    document = _problem(_speak(client, speaker_id=woman, text="Hello.", sped=2), 422, "bad_field")
+    document = problem(speak(client, speaker_id=woman, text="Hello.", sped=2), 422, "bad_field")
     assert document["field"] == "sped"
     body = {"voice": woman, "input": "Hello.", "model": "any", "instructions": "warmly", "stream": True, "user": "u"}
     assert client.post("/v1/audio/speech", json=body).status_code == 200
-    assert _upload(client, CLIP, name="x", nam="y").json()["field"] == "nam"
+    assert upload(client, CLIP, name="x", nam="y").json()["field"] == "nam"
 
 
 @pytest.mark.parametrize(
@@ -82,25 +60,25 @@ def test_speed_of_openai(client: httpx.Client, woman: str, speed: object, status
     response = client.post("/v1/audio/speech", json={"voice": woman, "input": "Hello there.", "speed": speed})
     assert response.status_code == status
     if status == 400:
-        assert "speed" in _openai_error(response, 400, "speed")["message"]
+        assert "speed" in openai_error(response, 400, "speed")["message"]
 
 
 def test_numbers_that_json_does_not_have_are_refused(client: httpx.Client, woman: str) -> None:
     headers = {"Content-Type": "application/json"}
     for value in ("NaN", "Infinity", "-Infinity", "1e999"):
         body = f'{{"voice": "{woman}", "input": "Hello.", "speed": {value}}}'
-        _openai_error(client.post("/v1/audio/speech", content=body, headers=headers), 400, "speed")
+        openai_error(client.post("/v1/audio/speech", content=body, headers=headers), 400, "speed")
         body = f'{{"speaker_id": "{woman}", "text": "Hello.", "seed": {value}}}'
-        _problem(client.post("/v1/speech", content=body, headers=headers), 422, "bad_field")
+        problem(client.post("/v1/speech", content=body, headers=headers), 422, "bad_field")
 
 
 def test_a_wrong_field_name_is_pointed_out(client: httpx.Client, woman: str) -> None:
-    error = _openai_error(client.post("/v1/audio/speech", json={"voice": woman, "text": "Hello."}), 400, "input")
+    error = openai_error(client.post("/v1/audio/speech", json={"voice": woman, "text": "Hello."}), 400, "input")
     assert "'text'" in error["message"]
-    _openai_error(client.post("/v1/audio/speech", json={"input": "Hello."}), 400, "voice")
-    _openai_error(client.post("/v1/audio/speech", json={"voice": {"name": "x"}, "input": "a"}), 400, "voice")
+    openai_error(client.post("/v1/audio/speech", json={"input": "Hello."}), 400, "voice")
+    openai_error(client.post("/v1/audio/speech", json={"voice": {"name": "x"}, "input": "a"}), 400, "voice")
     bad_format = {"voice": woman, "input": "Hello.", "response_format": "wma"}
-    _openai_error(client.post("/v1/audio/speech", json=bad_format), 400, "response_format")
+    openai_error(client.post("/v1/audio/speech", json=bad_format), 400, "response_format")
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b'"x"', b"\xff\xfe", b"[" * 10000])
@@ -112,49 +90,49 @@ def test_a_body_that_is_not_an_object_is_refused(client: httpx.Client, content: 
 
 def test_texts_that_cannot_be_spoken(client: httpx.Client, woman: str) -> None:
     for text in ("", "   ", "…", "🙂🙂", "***", "\x00\x01"):
-        _problem(_speak(client, speaker_id=woman, text=text), 422, "nothing_to_say")
-        error = _openai_error(client.post("/v1/audio/speech", json={"voice": woman, "input": text}), 400, "input")
+        problem(speak(client, speaker_id=woman, text=text), 422, "nothing_to_say")
+        error = openai_error(client.post("/v1/audio/speech", json={"voice": woman, "input": text}), 400, "input")
         assert error["code"] == "nothing_to_say"
-    document = _problem(_speak(client, speaker_id=woman, text="a" * 2001), 413, "text_too_long")
+    document = problem(speak(client, speaker_id=woman, text="a" * 2001), 413, "text_too_long")
     assert (document["limit"], document["length"]) == (2000, 2001)
-    _openai_error(client.post("/v1/audio/speech", json={"voice": woman, "input": "a" * 2001}), 400, "input")
+    openai_error(client.post("/v1/audio/speech", json={"voice": woman, "input": "a" * 2001}), 400, "input")
     response = client.post("/v1/speech", content=b'{"speaker_id": "x", "text": "\\ud800"}')
     assert response.status_code in {404, 422}
 
 
 def test_a_language_and_a_lexicon_that_the_voice_cannot_use(client: httpx.Client, woman: str) -> None:
-    _problem(_speak(client, speaker_id=woman, text="Hello.", language="xx"), 422, "language_unsupported")
+    problem(speak(client, speaker_id=woman, text="Hello.", language="xx"), 422, "language_unsupported")
     lexicon = {"hello": "/☃/"}
-    _problem(_speak(client, speaker_id=woman, text="Hello.", lexicon=lexicon), 422, "bad_lexicon")
+    problem(speak(client, speaker_id=woman, text="Hello.", lexicon=lexicon), 422, "bad_lexicon")
 
 
 def test_verify_cannot_be_streamed(client: httpx.Client, woman: str) -> None:
-    response = _speak(client, speaker_id=woman, text="Hello.", verify=True, stream=True)
-    assert _problem(response, 422, "verify_needs_whole")["field"] == "verify"
+    response = speak(client, speaker_id=woman, text="Hello.", verify=True, stream=True)
+    assert problem(response, 422, "verify_needs_whole")["field"] == "verify"
 
 
 def test_a_stream_that_cannot_begin_is_a_plain_error(client: httpx.Client, woman: str) -> None:
-    _problem(_speak(client, speaker_id=woman, text="🙂", stream=True), 422, "nothing_to_say")
-    _problem(_speak(client, speaker_id="nobody", text="Hello.", stream=True), 404, "speaker_not_found")
+    problem(speak(client, speaker_id=woman, text="🙂", stream=True), 422, "nothing_to_say")
+    problem(speak(client, speaker_id="nobody", text="Hello.", stream=True), 404, "speaker_not_found")
     body = {"voice": woman, "input": "🙂", "stream_format": "sse"}
-    _openai_error(client.post("/v1/audio/speech", json=body), 400, "input")
+    openai_error(client.post("/v1/audio/speech", json=body), 400, "input")
 
 
 def test_parts_that_are_missing_have_codes_of_their_own(client: httpx.Client) -> None:
-    assert _problem(_upload(client, b"", name="Empty"), 422, "empty")["clip"] == 0
+    assert problem(upload(client, b"", name="Empty"), 422, "empty")["clip"] == 0
     nothing = client.post("/v1/speakers", data={"name": "x"}, files={"other": ("a", b"x")})
-    assert _problem(nothing, 422, "bad_field")["field"] == "other"
+    assert problem(nothing, 422, "bad_field")["field"] == "other"
     no_clip = client.post("/v1/speakers", files={"name": (None, "x")})
-    assert _problem(no_clip, 422, "missing_field")["field"] == "clips"
-    assert _problem(_upload(client, CLIP), 422, "missing_field")["field"] == "name"
+    assert problem(no_clip, 422, "missing_field")["field"] == "clips"
+    assert problem(upload(client, CLIP), 422, "missing_field")["field"] == "name"
     as_text = client.post("/v1/speakers", files={"name": (None, "x"), "clips": (None, "not a file")})
-    assert _problem(as_text, 422, "bad_field")["field"] == "clips"
-    _problem(client.post("/v1/speakers", json={"name": "x"}), 422, "bad_multipart")
+    assert problem(as_text, 422, "bad_field")["field"] == "clips"
+    problem(client.post("/v1/speakers", json={"name": "x"}), 422, "bad_multipart")
 
 
 @pytest.mark.parametrize("labels", ["{", "[]", '{"a": 1}', '{"a": {"b": "c"}}', "1", '{"": "x"}', "[" * 5000])
 def test_labels_must_be_an_object_of_texts(client: httpx.Client, labels: str) -> None:
-    assert _problem(_upload(client, CLIP, name="Labelled", labels=labels), 422, "bad_labels")["field"] == "labels"
+    assert problem(upload(client, CLIP, name="Labelled", labels=labels), 422, "bad_labels")["field"] == "labels"
 
 
 def test_clips_without_a_voice_are_refused_and_nothing_is_stored(client: httpx.Client) -> None:
@@ -167,31 +145,31 @@ def test_clips_without_a_voice_are_refused_and_nothing_is_stored(client: httpx.C
     )
     silence = np.zeros(16000 * 3, "<i2").tobytes()
     header = b"RIFF\xff\xff\xff\xffWAVEfmt \x10\0\0\0\1\0\1\0\x80\x3e\0\0\0\x7d\0\0\2\0\x10\0data\xff\xff\xff\xff"
-    _problem(_upload(client, header + silence, name="Silent"), 422, "no_speech")
+    problem(upload(client, header + silence, name="Silent"), 422, "no_speech")
     assert client.get("/v1/speakers").json()["total"] == before
 
 
 def test_too_many_clips(client: httpx.Client) -> None:
     files = [("clips", (f"{i}", CLIP)) for i in range(5)]
-    document = _problem(client.post("/v1/speakers", data={"name": "Many"}, files=files), 422, "too_many_clips")
+    document = problem(client.post("/v1/speakers", data={"name": "Many"}, files=files), 422, "too_many_clips")
     assert document["limit"] == 4
 
 
 def test_an_upload_over_the_limit_is_413_whether_it_says_its_length_or_not(client: httpx.Client) -> None:
-    declared = _upload(client, bytes(MAX_UPLOAD_BYTES + 1), name="Big")
-    assert _problem(declared, 413, "too_large")["limit_bytes"] == MAX_UPLOAD_BYTES
+    declared = upload(client, bytes(MAX_UPLOAD_BYTES + 1), name="Big")
+    assert problem(declared, 413, "too_large")["limit_bytes"] == MAX_UPLOAD_BYTES
     started = time.monotonic()
     response = client.post(
         "/v1/speakers", content=_endless_upload(), headers={"Content-Type": "multipart/form-data; boundary=b"}
     )
-    assert _problem(response, 413, "too_large")["limit_bytes"] == MAX_UPLOAD_BYTES
+    assert problem(response, 413, "too_large")["limit_bytes"] == MAX_UPLOAD_BYTES
     assert time.monotonic() - started < 5
 
 
 def test_a_json_body_over_the_limit_is_413(client: httpx.Client) -> None:
-    _problem(_speak(client, speaker_id="x", text="a" * 2**20), 413, "too_large")
+    problem(speak(client, speaker_id="x", text="a" * 2**20), 413, "too_large")
     chunks = iter([b'{"speaker_id": "', *[b"a" * 65536] * 17])
-    _problem(client.post("/v1/speech", content=chunks, headers={"Content-Type": "application/json"}), 413, "too_large")
+    problem(client.post("/v1/speech", content=chunks, headers={"Content-Type": "application/json"}), 413, "too_large")
 
 
 @pytest.mark.parametrize(
@@ -216,7 +194,7 @@ def test_hostile_multipart_is_refused_quickly(client: httpx.Client, body: bytes)
 @pytest.mark.parametrize("name", ["", "   ", "\x00", "n" * 201])
 def test_names_that_cannot_be_used(client: httpx.Client, name: str) -> None:
     response = client.post("/v1/speakers", files={"name": (None, name), "clips": ("a", CLIP)})
-    _problem(response, 422, "bad_name")
+    problem(response, 422, "bad_name")
 
 
 @pytest.mark.parametrize("name", ['Zoë "Z" <b>', "名前", "a\r\nX-Evil: 1", "🙂", "../../x"])
@@ -269,8 +247,8 @@ def test_the_admin_key_is_needed(client: httpx.Client, admin: httpx.Client) -> N
     wrong = client.get("/v1/admin/stats", headers={"Authorization": "Bearer guess"})
     assert (wrong.status_code, wrong.json()["code"]) == (401, "key_wrong")
     assert admin.get("/v1/admin/stats").json()["n_speakers"] >= 0
-    assert _problem(admin.post("/v1/admin/prune", json={}), 422, "missing_field")
-    assert _problem(admin.post("/v1/admin/prune", json={"unused_for_days": -1}), 422, "bad_field")
+    assert problem(admin.post("/v1/admin/prune", json={}), 422, "missing_field")
+    assert problem(admin.post("/v1/admin/prune", json={"unused_for_days": -1}), 422, "bad_field")
 
 
 def test_a_request_that_is_not_http_does_not_hurt(server: RunningServer, client: httpx.Client) -> None:

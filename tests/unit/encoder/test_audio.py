@@ -171,9 +171,7 @@ def test_what_is_no_audio_says_so(decoder, kind):
 
 
 def test_unreadable_formats_are_told_what_would_be_read(decoder):
-    with pytest.raises(
-        UnreadableAudio, match=r"m4a/aac, webm.*raw PCM needs .* rate and channels"
-    ):
+    with pytest.raises(UnreadableAudio, match=r"m4a/aac, webm.*raw PCM needs .* rate and channels"):
         decoder.decode(b"hello world " * 100)
 
 

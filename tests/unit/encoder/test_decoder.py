@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -95,12 +96,37 @@ def test_a_decoder_that_never_returns_is_ended_and_its_slot_is_free_again(lone):
     assert len(decoder.decode(wav(np.zeros(1600))).waveform.samples) == 1600
 
 
-def test_a_decoder_that_dies_costs_one_clip(lone):
+def test_a_decoder_that_dies_once_costs_nothing(lone):
     decoder, pid = lone
+    others = child_ids() - {pid}
     os.kill(pid, signal.SIGSTOP)
     threading.Timer(0.2, os.kill, (pid, signal.SIGKILL)).start()
-    with pytest.raises(UnreadableAudio) as refused:
-        decoder.decode(wav(np.zeros(1600)))
+    assert len(decoder.decode(wav(np.zeros(1600))).waveform.samples) == 1600
+    (fresh,) = child_ids() - others
+    os.kill(fresh, signal.SIGKILL)
+    assert len(decoder.decode(wav(np.zeros(1600))).waveform.samples) == 1600
+
+
+def test_a_clip_that_breaks_two_decoders_is_bad_and_costs_no_other(lone):
+    decoder, pid = lone
+    others = child_ids() - {pid}
+    done = threading.Event()
+
+    def kill_all() -> None:
+        while not done.wait(0.005):
+            # A thread or a process that is looked at may be gone by then.
+            with suppress(FileNotFoundError, ProcessLookupError):
+                for child in child_ids() - others:
+                    os.kill(child, signal.SIGKILL)
+
+    killer = threading.Thread(target=kill_all)
+    killer.start()
+    try:
+        with pytest.raises(UnreadableAudio) as refused:
+            decoder.decode(wav(np.zeros(1600)))
+    finally:
+        done.set()
+        killer.join()
     assert refused.value.code == "bad_container"
     assert len(decoder.decode(wav(np.zeros(1600))).waveform.samples) == 1600
 
