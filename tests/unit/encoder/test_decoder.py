@@ -110,6 +110,7 @@ def test_a_decoder_that_dies_once_costs_nothing(lone):
 def test_a_clip_that_breaks_two_decoders_is_bad_and_costs_no_other(lone):
     decoder, pid = lone
     others = child_ids() - {pid}
+    os.kill(pid, signal.SIGSTOP)
     done = threading.Event()
 
     def kill_all() -> None:
