@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,10 +54,11 @@ def environment_of(state_dir: Path, voice_dir: Path, **settings: str) -> dict[st
     return plain | {f"VOICEKIN_{name}": value for name, value in ours.items()}
 
 
-def start(environment: dict[str, str], log: Path, *arguments: str) -> RunningServer:
+def start(environment: dict[str, str], log: Path, *arguments: str, within: Sequence[str] = ()) -> RunningServer:
+    """A server, in namespaces or under a user that the words `within` make before they run it."""
     with log.open("w") as sink:
         process = subprocess.Popen(
-            command("serve", "--port", "0", *arguments),
+            [*within, *command("serve", "--port", "0", *arguments)],
             stdout=subprocess.PIPE,
             stderr=sink,
             text=True,
