@@ -69,6 +69,5 @@ def expand(statistics: Tensor, durations: Tensor, n_frames: int) -> Tensor:
 
 def owners(durations: Tensor, n_frames: int) -> Tensor:
     """Index of the symbol that each frame belongs to. Shapes: durations int64 (B, T_text) -> int64 (B, n_frames)."""
-    ends = durations.cumsum(1)
-    frames = torch.arange(n_frames, device=durations.device).expand(len(durations), -1).contiguous()
-    return torch.searchsorted(ends, frames, right=True).clamp(max=durations.shape[1] - 1)
+    ends, frames = durations.cumsum(1), torch.arange(n_frames, device=durations.device)
+    return (ends[:, None] <= frames[None, :, None]).sum(2).clamp(max=durations.shape[1] - 1)

@@ -33,6 +33,18 @@ class ConvNeXtBlock(nn.Module):
         return x if mask is None else x * mask
 
 
+class InverseTransform(nn.Module):
+    """Samples of frames from their spectrum. Shapes: real, imaginary float32 (B, T, n_fft / 2 + 1) -> (B, T, n_fft)."""
+
+    def __init__(self, n_fft: int) -> None:
+        super().__init__()
+        self.n_fft = n_fft
+
+    def forward(self, real: Tensor, imaginary: Tensor) -> Tensor:
+        frames: Tensor = torch.fft.irfft(torch.complex(real, imaginary), self.n_fft)
+        return frames
+
+
 class IstftDecoder(nn.Module):
     """Frames of a complex spectrogram, joined by the inverse short-time Fourier transform.
 
@@ -49,7 +61,8 @@ class IstftDecoder(nn.Module):
     def __init__(self, hidden: int, g_width: int, config: DecoderConfig, audio: AudioConfig) -> None:
         super().__init__()
         c, narrow = config.hidden, config.condition_width or g_width
-        self.hop, self.n_fft = audio.hop_length, audio.n_fft
+        self.hop = audio.hop_length
+        self.to_frames = InverseTransform(audio.n_fft)
         self.condition = nn.Sequential(nn.Linear(g_width, narrow), nn.SiLU())
         self.pre = Conv1d(hidden, c, 7)
         self.norm_in, self.norm_out = LayerNorm(c), LayerNorm(c)
@@ -77,8 +90,8 @@ class IstftDecoder(nn.Module):
         # exp(5) is far above any level of speech; without the cap one bad frame could overflow.
         magnitude = log_magnitude.clamp(max=5.0).exp() * self.audible
         weight = magnitude.new_ones(1, magnitude.shape[1], 1) if mask is None else mask.transpose(1, 2)
-        spectrum = torch.complex(magnitude * phase.cos(), magnitude * phase.sin())
-        return overlap_add(torch.fft.irfft(spectrum, self.n_fft), weight, self.window, self.hop)
+        frames = self.to_frames(magnitude * phase.cos(), magnitude * phase.sin())
+        return overlap_add(frames, weight, self.window, self.hop)
 
 
 def overlap_add(frames: Tensor, weight: Tensor, window: Tensor, hop: int) -> Tensor:

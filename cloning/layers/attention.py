@@ -23,6 +23,26 @@ def absolute_to_relative(x: Tensor) -> Tensor:
     return flat.view(b, h, t, 2 * t)[:, :, :, 1:]
 
 
+class Shifts(nn.Module):
+    """Entries by distance, from -window to window, brought to entries by position and back, by padding and shifting."""
+
+    def __init__(self, window: int) -> None:
+        super().__init__()
+        self.window = window
+
+    def to_positions(self, by_distance: Tensor) -> Tensor:
+        """Shapes: (B, H, T, 2 * window + 1) -> (B, H, T, T), 0 outside the window."""
+        extra = by_distance.shape[2] - 1 - self.window
+        spread = F.pad(by_distance, (extra, extra)) if extra >= 0 else by_distance[..., -extra : extra or None]
+        return relative_to_absolute(spread)
+
+    def to_distances(self, by_position: Tensor) -> Tensor:
+        """Shapes: (B, H, T, T) -> (B, H, T, 2 * window + 1)."""
+        extra = by_position.shape[2] - 1 - self.window
+        near = absolute_to_relative(by_position)
+        return near[..., extra : near.shape[-1] - extra] if extra >= 0 else F.pad(near, (-extra, -extra))
+
+
 class RelativeAttention(nn.Module):
     """Multi-head attention with learned keys and values for distances up to `window`.
 
@@ -33,6 +53,7 @@ class RelativeAttention(nn.Module):
     def __init__(self, channels: int, n_heads: int, window: int, dropout: float) -> None:
         super().__init__()
         self.n_heads, self.window, self.d_head = n_heads, window, channels // n_heads
+        self.shifts = Shifts(window)
         self.query, self.key, self.value = (Pointwise(channels, channels) for _ in range(3))
         self.out = Pointwise(channels, channels)
         self.dropout = nn.Dropout(dropout)
@@ -44,24 +65,15 @@ class RelativeAttention(nn.Module):
         b, _, t = x.shape
         return x.transpose(1, 2).reshape(b, t, self.n_heads, self.d_head).transpose(1, 2)
 
-    def _spread(self, x: Tensor, width: int) -> Tensor:
-        """Entries for distances -window..window brought to -(width - 1)..(width - 1)."""
-        extra = width - 1 - self.window
-        return F.pad(x, (extra, extra)) if extra >= 0 else x[..., -extra : x.shape[-1] + extra]
-
-    def _narrow(self, x: Tensor, width: int) -> Tensor:
-        extra = width - 1 - self.window
-        return x[..., extra : x.shape[-1] - extra] if extra >= 0 else F.pad(x, (-extra, -extra))
-
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         b, c, t = x.shape
         q = self._heads(self.query(x)) / math.sqrt(self.d_head)
         k, v = self._heads(self.key(x)), self._heads(self.value(x))
         by_distance = q @ self.relative_key.to(q.dtype).T
-        scores = q @ k.transpose(2, 3) + relative_to_absolute(self._spread(by_distance, t))
+        scores = q @ k.transpose(2, 3) + self.shifts.to_positions(by_distance)
         scores = scores.float().masked_fill(mask[:, None] == 0, -1e4)
         weights = self.dropout(torch.softmax(scores, -1).to(v.dtype))
-        near = self._narrow(absolute_to_relative(weights), t)
+        near = self.shifts.to_distances(weights)
         y = weights @ v + near @ self.relative_value.to(near.dtype)
         out: Tensor = self.out(y.transpose(1, 2).reshape(b, t, c).transpose(1, 2))
         return out

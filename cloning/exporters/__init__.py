@@ -1,0 +1,1 @@
+"""Our voices in the formats of other programs."""
