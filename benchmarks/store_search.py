@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 
 from benchmarks.machine import conditions
 from benchmarks.store_vectors import VectorSource
-from store.coarse import one_thread
 from store.index import SpeakerIndex
-from store.rows import Shelf
+from store.rows import Shelf, one_thread
 
 FloatArray = NDArray[np.float32]
 IntArray = NDArray[np.int64]

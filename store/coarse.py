@@ -5,15 +5,13 @@ in docs/store.md, made by `benchmarks/store_search.py`.
 """
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import faiss
 import numpy as np
 from numpy.typing import NDArray
 
-from store.rows import IntArray
+from store.rows import IntArray, one_thread
 from store.types import FloatArray
 
 # Up to this many neighbours are found by way of the lists; more are found by comparing every vector.
@@ -84,17 +82,6 @@ class CoarseIndex:
             ids[:] = row_of_number[ids]
         serialised: NDArray[np.uint8] = faiss.serialize_index(copy)
         return serialised.tobytes()
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """FAISS in the calling thread alone: for one query, waking the others costs more than they do."""
-    n_threads = faiss.omp_get_max_threads()
-    faiss.omp_set_num_threads(1)
-    try:
-        yield
-    finally:
-        faiss.omp_set_num_threads(n_threads)
 
 
 def sample_size(n_total: int) -> int:

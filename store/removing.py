@@ -115,7 +115,8 @@ class Removing(StoreCore):
         return self._index.near(policy.duplicates_above)
 
     def _candidates(self, speakers: SpeakerRepository, policy: PrunePolicy) -> tuple[tuple[Candidate, ...], int]:
-        return tuple(speakers.candidates()), speakers.count_orphans() if policy.orphans else 0
+        candidates = tuple(speakers.candidates(with_coherence=policy.coherence_below is not None))
+        return candidates, speakers.count_orphans() if policy.orphans else 0
 
     def _choose(
         self, candidates: Sequence[Candidate], policy: PrunePolicy, now: datetime, near: Near

@@ -1,6 +1,7 @@
 """The vectors of one encoder in dense rows, which exact search and re-ranking read."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import faiss
@@ -104,7 +105,8 @@ class VectorRows:
     def nearest(self, vector: FloatArray, k: int) -> tuple[FloatArray, IntArray]:
         """Cosines and rows of the k nearest of all, exactly."""
         vectors = self._vectors[: len(self._ids)]
-        cosines, rows = faiss.knn(vector[np.newaxis], vectors, min(k, len(vectors)), faiss.METRIC_INNER_PRODUCT)
+        with one_thread():
+            cosines, rows = faiss.knn(vector[np.newaxis], vectors, min(k, len(vectors)), faiss.METRIC_INNER_PRODUCT)
         there = rows[0] >= 0
         return cosines[0][there], rows[0][there]
 
@@ -166,3 +168,14 @@ class VectorRows:
         needed = self.n_numbers + size - len(self._ids)
         if needed > len(self._row_of_number):
             self._row_of_number.resize(max(needed, round(needed * _GROWTH)), refcheck=False)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """FAISS in the calling thread alone: for one query, waking the others costs more than they do."""
+    n_threads = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(1)
+    try:
+        yield
+    finally:
+        faiss.omp_set_num_threads(n_threads)

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from store import checks
+from store.errors import StoreError
+from store.grouping import Group
 from store.removing import Removing
 from store.speakers import SpeakerRepository
 from store.types import (
@@ -16,17 +18,35 @@ from store.types import (
     Page,
     RequestKey,
     Speaker,
+    StoreConfig,
     StoreStats,
 )
-from store.unit_of_work import Reading
+from store.unit_of_work import Reading, UnitOfWork
 from store.voices import VoiceRow
 
 # A neighbour can be removed between the search and the look into SQL; more than a few such rounds are a livelock.
 _SEARCH_ROUNDS = 3
 
 
+@dataclass(frozen=True, slots=True)
+class Enrolling:
+    """A checked enrolment that waits for its transaction."""
+
+    new: NewSpeaker
+    key: RequestKey | None
+    actor: str
+
+
+_Results = list[Speaker | Exception]
+
+
 class Store(Removing):
     """Speakers in SQL, with an index and a pool that follow it. Safe to use from many threads."""
+
+    def __init__(self, config: StoreConfig) -> None:
+        """Opens nothing: `open` does."""
+        super().__init__(config)
+        self._enrolments: Group[Enrolling, Speaker] = Group(self._enrol_group)
 
     def enrol(self, new: NewSpeaker, key: RequestKey | None = None, actor: str = "api") -> Speaker:
         """The new speaker, on disk when this returns; under a key that was answered before, the speaker of then.
@@ -42,16 +62,7 @@ class Store(Removing):
             labels=checks.clean_labels(new.labels),
             report=checks.clean_report(new.report),
         )
-        with self._database.write() as unit:
-            earlier = None if key is None else unit.ledger.answered(key)
-            if earlier is not None:
-                return unit.speakers.get(earlier)
-            speaker = unit.speakers.add(checked, unit.revision)
-            if key is not None:
-                unit.ledger.remember(key, speaker.id)
-            unit.ledger.note(actor, "enrol", 1, speaker.n_clips)
-        self._follow_commit()
-        return speaker
+        return self._enrolments.submit(Enrolling(checked, key, actor))
 
     def enrolled_before(self, key: RequestKey) -> Speaker | None:
         """The speaker that this key enrolled, None if it enrolled nobody.
@@ -183,6 +194,19 @@ class Store(Removing):
         """Whether the index holds exactly the voices of SQL. Raises: StoreUnavailable."""
         return self._follower.agrees()
 
+    def _enrol_group(self, group: Sequence[Enrolling]) -> Sequence[Speaker | Exception]:
+        """One transaction for all; who is refused takes nobody along."""
+        results: _Results = []
+        with self._database.write() as unit:
+            for each in group:
+                try:
+                    results.append(_enrol(unit, each))
+                except StoreError as error:
+                    # It was refused before anything of it was written: the rest of the group can go on.
+                    results.append(error)
+        self._follow_commit()
+        return results
+
     def _search(self, vector: FloatArray, encoder_id: str, k: int) -> tuple[tuple[Match, ...], bool]:
         """The neighbours that SQL confirms, and whether it confirmed all."""
         self._follower.follow()
@@ -220,3 +244,14 @@ class Store(Removing):
             pool_misses=pool.misses,
             n_deleted=unit.trash.count(),
         )
+
+
+def _enrol(unit: UnitOfWork, asked: Enrolling) -> Speaker:
+    earlier = None if asked.key is None else unit.ledger.answered(asked.key)
+    if earlier is not None:
+        return unit.speakers.get(earlier)
+    speaker = unit.speakers.add(asked.new, unit.revision)
+    if asked.key is not None:
+        unit.ledger.remember(asked.key, speaker.id)
+    unit.ledger.note(asked.actor, "enrol", 1, speaker.n_clips)
+    return speaker

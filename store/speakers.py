@@ -4,22 +4,24 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
-from sqlalchemy import ColumnElement, case, delete, func, insert, literal, or_, select, tuple_, update
+from sqlalchemy import ColumnElement, case, delete, func, insert, literal, null, or_, select, tuple_, update
 
+from store.bulk import MANY, remove_many
 from store.checks import as_speaker_id, mean_vector, name_key, read_cursor, write_cursor
 from store.errors import BadVector, NameTaken
 from store.pruning import Candidate
 from store.tables import ClipRow, EncoderRow, SpeakerRow, TombstoneRow, UsageRow, UtcDateTime
 from store.types import ClipRecord, NewSpeaker, Page, Speaker
-from store.voices import VoiceQueries, affected, chunks, not_found, required_id, to_bytes, to_vector
+from store.voices import ROWS_PER_FETCH, VoiceQueries, affected, chunks, not_found, required_id, to_bytes, to_vector
 
 
 class SpeakerRepository(VoiceQueries):
     """Speakers, their clips and their usage."""
 
     def add(self, new: NewSpeaker, revision: int) -> Speaker:
-        """The new speaker. Raises: NameTaken, BadVector."""
+        """The new speaker. Raises: NameTaken, BadVector, before anything is written."""
         self._require_free(new.name, None)
+        vector = mean_vector([clip.vector for clip in new.clips])
         self._register(new.encoder_id, len(new.clips[0].vector))
         now = datetime.now(UTC)
         row = SpeakerRow(
@@ -27,7 +29,7 @@ class SpeakerRepository(VoiceQueries):
             name=new.name,
             name_key=name_key(new.name),
             encoder_id=new.encoder_id,
-            vector=to_bytes(mean_vector([clip.vector for clip in new.clips])),
+            vector=to_bytes(vector),
             labels=dict(new.labels),
             report=dict(new.report),
             pinned=new.pinned,
@@ -109,6 +111,8 @@ class SpeakerRepository(VoiceQueries):
 
     def remove(self, speaker_ids: Sequence[str], revision: int) -> int:
         """Deletes every row of these speakers and leaves their tombstones; how many clips there were."""
+        if len(speaker_ids) >= MANY:
+            return remove_many(self._session, speaker_ids, revision)
         n_clips = 0
         for ids in chunks(speaker_ids):
             n_clips += affected(self._session, delete(ClipRow).where(ClipRow.speaker_id.in_(ids)))
@@ -148,10 +152,9 @@ class SpeakerRepository(VoiceQueries):
             statement = update(UsageRow).where(UsageRow.speaker_id == speaker_id).values(values)
             self._session.execute(statement, execution_options={"synchronize_session": False})
 
-    def candidates(self) -> Iterator[Candidate]:
-        """Every speaker, as pruning sees it."""
-        clip_bytes = select(ClipRow.speaker_id, func.sum(func.length(ClipRow.vector)).label("n_bytes"))
-        clips = clip_bytes.group_by(ClipRow.speaker_id).subquery()
+    def candidates(self, with_coherence: bool) -> Iterator[Candidate]:
+        """Every speaker, as pruning sees it; of the reports, which are long, only what is asked for."""
+        coherence = SpeakerRow.report["coherence"].as_float() if with_coherence else null()
         statement = (
             select(
                 SpeakerRow.id,
@@ -159,13 +162,14 @@ class SpeakerRepository(VoiceQueries):
                 SpeakerRow.created_at,
                 UsageRow.last_used_at,
                 SpeakerRow.pinned,
-                func.length(SpeakerRow.vector) + func.coalesce(clips.c.n_bytes, 0),
+                # The mean and the clips are vectors of one width.
+                func.length(SpeakerRow.vector) * (1 + SpeakerRow.n_clips),
                 SpeakerRow.encoder_id,
                 SpeakerRow.speech_s,
-                SpeakerRow.report["coherence"].as_float(),
+                coherence,
             )
             .join(UsageRow, UsageRow.speaker_id == SpeakerRow.id)
-            .outerjoin(clips, clips.c.speaker_id == SpeakerRow.id)
+            .execution_options(yield_per=ROWS_PER_FETCH)
         )
         for row in self._session.execute(statement):
             yield Candidate(*row)

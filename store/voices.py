@@ -15,7 +15,7 @@ from store.types import FloatArray
 
 # Both databases bound the parameters of one statement.
 _IDS_PER_STATEMENT = 500
-_ROWS_PER_FETCH = 4096
+ROWS_PER_FETCH = 4096
 _VOICES = select(SpeakerRow.id, SpeakerRow.revision, SpeakerRow.encoder_id, SpeakerRow.vector)
 
 
@@ -72,7 +72,7 @@ class VoiceQueries:
 
     def voices_since(self, revision: int) -> Iterator[list[VoiceRow]]:
         """The speakers whose voice is newer than the revision, in batches."""
-        statement = _VOICES.where(SpeakerRow.revision > revision).execution_options(yield_per=_ROWS_PER_FETCH)
+        statement = _VOICES.where(SpeakerRow.revision > revision).execution_options(yield_per=ROWS_PER_FETCH)
         for rows in self._session.execute(statement).partitions():
             yield [_voice(*row) for row in rows]
 

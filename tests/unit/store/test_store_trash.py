@@ -205,6 +205,21 @@ def test_of_near_duplicates_the_one_used_last_stays(config: StoreConfig) -> None
         assert {each.id for each in store.list().speakers} == {first.id, stranger.id}
 
 
+def test_very_many_are_removed_as_a_few_are(config: StoreConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("store.speakers.MANY", 5)
+    with Store.open(config) as store:
+        speakers = [store.enrol(new_speaker(f"voice {n}", [n, n + 100])) for n in range(9)]
+        kept = store.update(speakers[4].id, pinned=True)
+        for _ in range(2):
+            report = store.prune(PrunePolicy(keep_newest_used=0))
+        assert report.victims == () and [each.id for each in store.list().speakers] == [kept.id]
+        first = store.audit()[1]
+        assert (first.action, first.n_speakers, first.n_clips) == ("prune", 8, 16)
+        assert store.index_agrees() and store.stats().n_clips == 2
+    with Store.open(config) as store:
+        assert store.list().total == 1
+
+
 def test_orphans_of_a_damaged_database_are_counted_and_removed(sqlite_store: Store) -> None:
     sqlite_store.enrol(new_speaker("Anna", [1, 2]))
     with sqlite_store._database.engine.connect() as connection:
