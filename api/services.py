@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from api.enrolment import Enrolment
+from api.errors import SettingsError
 from api.settings import Settings
 from api.speech import Speaking, UsageLog
 from cloning.types import FloatArray, Speech, SpeechRequest
@@ -47,11 +50,28 @@ def open_services(settings: Settings) -> Iterator[Services]:
 
 @contextmanager
 def open_store(settings: Settings) -> Iterator[Store]:
-    """The store alone: enough to list, search by speaker and prune."""
+    """The store alone: enough to list, search by speaker and prune.
+
+    Raises: StoreError; SettingsError (`settings_invalid`) where the state folder cannot be written.
+    """
     from store.service import Store
 
+    check_state_dir(settings.state_dir)
     with Store.open(settings.store_config()) as store:
         yield store
+
+
+def check_state_dir(folder: Path) -> None:
+    """Raises: SettingsError, with the folder and the user, where this user may not write into a folder that is there.
+
+    A database that cannot be written could be read, but neither followed nor kept from being changed meanwhile.
+    """
+    if folder.is_dir() and not os.access(folder, os.W_OK | os.X_OK, effective_ids=True):
+        raise SettingsError(
+            "settings_invalid",
+            f"{folder.absolute()} cannot be written by user {os.geteuid()}: give the folder to that user, or set "
+            "VOICEKIN_STATE_DIR to another",
+        )
 
 
 @contextmanager

@@ -11,10 +11,13 @@ from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from api.errors import SettingsError
+from api.shelf import Shelf
 from encoder.types import AudioLimits
 from store.types import StoreConfig
 
 PREFIX = "VOICEKIN_"
+# ONNX Runtime, which reads unknown words, otherwise keeps a device's id in the home folder and reports to its maker.
+_NO_TELEMETRY = {"ORT_DISABLE_TELEMETRY": "1"}
 # What one process deletes has left the memory of all others within a second.
 WATCH_EVERY_S = 0.5
 
@@ -42,6 +45,10 @@ class Settings(BaseSettings):
     )
     voice_dir: Path | None = Field(
         default=None, description="Folder of the voice bundle; by default the bundled voice."
+    )
+    max_voices: int = Field(default=3, ge=1, le=100, description="Most voices held in memory at once.")
+    voice_idle_s: float = Field(
+        default=900.0, gt=0, description="Time after which a voice that nobody asks for is let go, in seconds."
     )
     device: str = Field(
         default="cpu", pattern=r"^(cpu|cuda(:\d+)?)$", description="Where the networks run: cpu or cuda:N."
@@ -99,6 +106,9 @@ class Settings(BaseSettings):
     def bundle_dir(self) -> Path:
         return self.voice_dir or Path(str(files("voices"))) / "default"
 
+    def shelf(self) -> Shelf:
+        return Shelf(self.state_dir / "voices", self.bundle_dir())
+
     def origins(self) -> list[str]:
         return _listed(self.cors_origins)
 
@@ -112,10 +122,11 @@ class Settings(BaseSettings):
 
 
 def load_settings(environment: Mapping[str, str] | None = None) -> Settings:
-    """The settings of this process.
+    """The settings of this process, which from here on tells nobody else what it does.
 
     Raises: SettingsError for an unknown variable or a value outside its range.
     """
+    os.environ.update(_NO_TELEMETRY)
     _refuse_unknown(os.environ if environment is None else environment)
     try:
         return Settings()

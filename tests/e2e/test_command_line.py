@@ -51,10 +51,10 @@ def test_the_main_job(voicekin: Command, tmp_path: Path) -> None:
     assert by_id.returncode == 0, by_id.stderr
     assert (tmp_path / "b.wav").read_bytes() == out.read_bytes()
 
-    listed = json.loads(voicekin("voices", "--json").stdout)["speakers"]
+    listed = json.loads(voicekin("speakers", "--json").stdout)["speakers"]
     assert speaker["speaker_id"] in [item["speaker_id"] for item in listed]
     assert voicekin("similar", "Commander", "--json").returncode == 0
-    assert speaker["speaker_id"] in voicekin("voices").stdout
+    assert speaker["speaker_id"] in voicekin("speakers").stdout
     pruned = json.loads(voicekin("prune", "--older-than-days", "0", "--dry-run", "--json").stdout)
     assert speaker["speaker_id"] in [item["speaker_id"] for item in pruned["victims"]]
 
@@ -76,7 +76,7 @@ def test_errors_are_one_line_with_a_code(voicekin: Command, tmp_path: Path) -> N
 
 
 def test_a_database_that_is_not_there_says_what_to_do(tmp_path: Path, voice_dir: Path) -> None:
-    done = _run(environment_of(tmp_path / "state", voice_dir), "voices")
+    done = _run(environment_of(tmp_path / "state", voice_dir), "speakers")
     assert done.returncode == 1
     assert "voicekin doctor --migrate" in done.stderr
 
@@ -89,7 +89,7 @@ def test_doctor_finds_a_server_ready(server: RunningServer, tmp_path: Path, voic
 
 def test_a_server_that_is_not_there_is_said(tmp_path: Path, voice_dir: Path) -> None:
     environment = environment_of(tmp_path / "state", voice_dir)
-    for arguments in (("voices",), ("doctor", "--json")):
+    for arguments in (("speakers",), ("doctor", "--json")):
         done = _run(environment, *arguments, "--server", "http://127.0.0.1:9")
         assert done.returncode == 1
         assert "Traceback" not in done.stderr
@@ -103,7 +103,7 @@ def test_help_is_quick_and_tells_a_newcomer_where_to_start(tmp_path: Path, voice
         done = _run(environment, "--help")
         times.append(time.monotonic() - started)
     assert min(times) < 0.5
-    for word in ("doctor --migrate", "enrol", "speak", "voices", "similar", "prune", "serve", "settings"):
+    for word in ("doctor --migrate", "enrol", "speak", "speakers", "voices", "similar", "prune", "serve", "settings"):
         assert word in done.stdout
 
 
