@@ -13,6 +13,7 @@ from api.admin_cli import register
 from api.command_line import AsJson, Named, Server, door, settings_now, show
 from api.evaluation import evaluate
 from api.training import app as training
+from api.voices_cli import app as voices
 
 app = typer.Typer(
     name="voicekin",
@@ -24,6 +25,7 @@ app = typer.Typer(
     "with --server URL they ask a running server.",
 )
 app.add_typer(training, name="train")
+app.add_typer(voices, name="voices")
 app.command()(evaluate)
 register(app)
 
@@ -89,7 +91,7 @@ def speak(  # noqa: PLR0913, PLR0917 - the options of a command
 
 
 @app.command()
-def voices(server: Server = None, as_json: AsJson = False) -> None:
+def speakers(server: Server = None, as_json: AsJson = False) -> None:
     """List the enrolled speakers."""
     from api.report import show_speakers
 

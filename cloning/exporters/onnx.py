@@ -18,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from cloning.bundle import load_model
 from cloning.decoders.istft import InverseTransform, IstftDecoder
 from cloning.errors import EngineError
 from cloning.layers.attention import RelativeAttention, Shifts
@@ -104,6 +105,11 @@ class Checked:
 
     n_shapes: int
     difference: float
+
+
+def export_bundle(bundle_dir: Path, folder: Path) -> Checked:
+    """As `export`, of an installed voice. Raises: BundleError and what `export` raises."""
+    return export(load_model(bundle_dir, torch.device("cpu")), folder)
 
 
 def export(model: YourTTS, folder: Path) -> Checked:

@@ -62,7 +62,9 @@ def test_every_command_and_option_is_explained() -> None:
     for name, sub in command.commands.items():  # type: ignore[attr-defined]
         names.add(name)
         assert sub.help, name
-    assert {"serve", "enrol", "speak", "voices", "similar", "prune", "doctor", "settings"} <= names
+    assert {"serve", "enrol", "speak", "speakers", "voices", "similar", "prune", "doctor", "settings"} <= names
+    for name, sub in command.commands["voices"].commands.items():  # type: ignore[attr-defined]
+        assert sub.help, name
 
 
 def test_the_settings_page_is_made_from_the_settings() -> None:
