@@ -79,6 +79,13 @@ def test_pcm_is_24_khz_whatever_the_voice_has() -> None:
     assert sum(map(len, chunks)) == pytest.approx(48000, abs=4)
 
 
+def test_every_chunk_of_pcm_holds_whole_samples() -> None:
+    odd = [np.full(n, 0.1, np.float32) for n in (1, 333, 5512, 7)]
+    chunks = list(encode_pieces(odd, 22050, FORMATS["pcm"]))
+    assert chunks and all(len(chunk) % 2 == 0 for chunk in chunks)
+    assert sum(map(len, chunks)) // 2 == pytest.approx(sum(map(len, odd)) * 24000 / 22050, abs=2)
+
+
 def test_no_samples_at_all_still_make_a_file() -> None:
     for item in FORMATS.values():
         data = encode(np.zeros(0, np.float32), RATE, item)

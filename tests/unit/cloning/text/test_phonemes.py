@@ -97,3 +97,15 @@ def test_table_refuses_symbols_it_does_not_have() -> None:
 def test_table_refuses_a_symbol_listed_twice() -> None:
     with pytest.raises(ValueError, match=r"listed twice: \['a'\]"):
         SymbolTable(("a", "b", "a"))
+
+
+@pytest.mark.parametrize("word", ["button", "kitten", "written", "gryzzk", "Xqzt", "hhh"])
+def test_odd_words_are_said_and_lose_nothing(english: EnglishPhonemes, word: str) -> None:
+    (said,) = english.words(word)
+    assert len(said.symbols) >= 2
+    assert said.skipped == ()
+
+
+def test_lives_follows_its_sentence(english: EnglishPhonemes) -> None:
+    assert "l ˈɪ v z" in " ".join(english.phonemes("She lives here."))
+    assert "l ˈaɪ v z" in " ".join(english.phonemes("It changed their lives."))
