@@ -2,6 +2,7 @@
 
 ApiError
 ├── RequestRefused   missing_field, bad_field, bad_labels, bad_multipart, too_many_clips, verify_needs_whole
+├── NotCalibrated    not_calibrated
 ├── TooLarge         too_large
 ├── FormatUnknown    format_unknown
 ├── ModelUnknown     model_unknown
@@ -25,6 +26,10 @@ class ApiError(Exception):
 
 class RequestRefused(ApiError):
     """The request lacks something or holds something that cannot be used."""
+
+
+class NotCalibrated(ApiError):
+    """Nothing was measured for the speaker encoder, so a cosine means nothing yet."""
 
 
 class TooLarge(ApiError):

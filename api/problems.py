@@ -32,6 +32,7 @@ class Kind:
 
 KINDS: Mapping[type[Exception], Kind] = {
     api_errors.RequestRefused: Kind(422, "The request cannot be used"),
+    api_errors.NotCalibrated: Kind(409, "The encoder is not calibrated"),
     api_errors.TooLarge: Kind(413, "The body is too large"),
     api_errors.ModelUnknown: Kind(404, "No such model"),
     api_errors.FormatUnknown: Kind(422, "Unknown audio format"),

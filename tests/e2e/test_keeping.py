@@ -58,6 +58,30 @@ def test_delete_undo_purge_and_audit(keeper: RunningServer) -> None:
         assert actions == ["delete", "enrol", "purge", "delete", "bring_back", "delete", "enrol"]
 
 
+def test_verify_and_the_flag_of_a_second_enrolment(keeper: RunningServer) -> None:
+    def verify(client: httpx.Client, speaker: str, clip: str, **query: str) -> httpx.Response:
+        files = {"clip": (clip, (DATA / clip).read_bytes())}
+        return client.post(f"/v1/speakers/{speaker}/verify", files=files, params=query)
+
+    with httpx.Client(base_url=keeper.url, timeout=60, headers=BEARER) as client:
+        man = post(client, "Man", "man.flac").json()
+        assert man["near"] == []
+        same = verify(client, man["speaker_id"], "man-again.flac").json()
+        assert same["accepted"] and same["probability"] > 0.9 and same["cosine"] >= same["threshold"]
+        assert same["point"] == "balanced" and 0 < same["equal_error_rate"] < 0.05
+        other = verify(client, man["speaker_id"], "woman.flac", point="one_in_1000").json()
+        assert not other["accepted"] and other["probability"] < 0.1
+        assert verify(client, man["speaker_id"], "woman.flac", point="best").json()["field"] == "point"
+        assert verify(client, "nobody", "woman.flac").status_code == 404
+        assert client.post(f"/v1/speakers/{man['speaker_id']}/verify").json()["code"] in (
+            "missing_field",
+            "bad_multipart",
+        )
+        again = post(client, "Man once more", "man.flac").json()
+        assert [match["name"] for match in again["near"]] == ["Man"]
+        assert client.get(f"/v1/speakers/{again['speaker_id']}").status_code == 200, "flagged, never refused"
+
+
 @pytest.mark.parametrize("remote", [False, True])
 def test_the_command_line_does_the_same(keeper: RunningServer, remote: bool) -> None:
     extra = ("--server", keeper.url) if remote else ()
