@@ -78,8 +78,9 @@ class CoarseIndex:
         copy = faiss.clone_index(self._index)
         lists: Any = faiss.extract_index_ivf(copy).invlists
         for number in range(lists.nlist):
-            ids = faiss.rev_swig_ptr(lists.get_ids(number), lists.list_size(number))
-            ids[:] = row_of_number[ids]
+            if size := lists.list_size(number):
+                ids = faiss.rev_swig_ptr(lists.get_ids(number), size)
+                ids[:] = row_of_number[ids]
         serialised: NDArray[np.uint8] = faiss.serialize_index(copy)
         return serialised.tobytes()
 
