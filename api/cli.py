@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from api.admin_cli import register
-from api.command_line import AsJson, Named, Server, door, settings_now, show
+from api.command_line import AsJson, Model, Named, Server, door, settings_now, show
 from api.evaluation import evaluate
 from api.training import app as training
 from api.voices_cli import app as voices
@@ -56,6 +56,7 @@ def enrol(
     name: Annotated[str, typer.Argument(help="The speaker's name.")],
     clips: Annotated[list[Path], typer.Argument(help="Audio files of this one voice; 5 to 30 seconds are best.")],
     label: Annotated[list[str] | None, typer.Option(help="KEY=VALUE; may be given again.")] = None,
+    model: Model = None,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
@@ -63,7 +64,7 @@ def enrol(
     from api.report import show_enrolled
 
     with door(server) as opened, _busy(f"Listening to {len(clips)} clip(s)"):
-        document = opened.enrol(name, clips, _labels(label or []))
+        document = opened.enrol(name, clips, _labels(label or []), model)
     show(document, as_json, show_enrolled)
 
 
@@ -76,6 +77,7 @@ def speak(  # noqa: PLR0913, PLR0917 - the options of a command
     speed: Annotated[float, typer.Option(help="0.25 to 4; 2 is twice as fast.")] = 1.0,
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same speech.")] = None,
     verify: Annotated[bool, typer.Option("--verify", help="Measure the likeness to the speaker.")] = False,
+    model: Model = None,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
@@ -83,7 +85,7 @@ def speak(  # noqa: PLR0913, PLR0917 - the options of a command
     from api.report import format_of, show_facts
 
     order = {"text": sys.stdin.read() if text == "-" else text, "format": format_of(output), "language": language}
-    order |= {"speed": speed, "seed": seed, "verify": verify}
+    order |= {"speed": speed, "seed": seed, "verify": verify, "model": model}
     with door(server) as opened, _busy("Speaking"):
         audio = opened.speak(speaker, order)
     output.write_bytes(audio.data)

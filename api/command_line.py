@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 Server = Annotated[str | None, typer.Option("--server", help="URL of a running server; by default, this machine.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+Model = Annotated[str | None, typer.Option(help="An installed voice; by default the one in use.")]
 Named = Annotated[str, typer.Argument(metavar="SPEAKER", help="A speaker's id or name.")]
 
 

@@ -28,7 +28,9 @@ class Audio:
 class Door(Protocol):
     """The verbs of the service; each gives the document that the HTTP route gives."""
 
-    def enrol(self, name: str, clips: Sequence[Path], labels: Mapping[str, str]) -> Document: ...
+    def enrol(
+        self, name: str, clips: Sequence[Path], labels: Mapping[str, str], model: str | None = None
+    ) -> Document: ...
     def speak(self, speaker: str, order: Mapping[str, Any]) -> Audio: ...
     def voices(self) -> Iterator[Document]: ...
     def similar(self, speaker: str, k: int) -> Document: ...
@@ -66,22 +68,22 @@ class LocalDoor:
         self._settings = settings
         self._store = store
 
-    def enrol(self, name: str, clips: Sequence[Path], labels: Mapping[str, str]) -> Document:
+    def enrol(self, name: str, clips: Sequence[Path], labels: Mapping[str, str], model: str | None = None) -> Document:
         from api.schemas import EnrolledOut
-        from api.services import open_enrolment
+        from api.services import open_enrolment, open_voices
 
         data = read_clips(clips)
-        with open_enrolment(self._settings, self._store) as enrolment:
-            return EnrolledOut.of_enrolled(enrolment.enrol(name, data, labels)).model_dump(mode="json")
+        with open_voices(self._settings) as loaded, open_enrolment(self._settings, self._store, loaded) as enrolment:
+            return EnrolledOut.of_enrolled(enrolment.enrol(name, data, labels, model=model)).model_dump(mode="json")
 
     def speak(self, speaker: str, order: Mapping[str, Any]) -> Audio:
         from api.audio_out import encode, find_format
         from api.schemas import SpeechIn
-        from api.services import open_speaking
+        from api.services import open_speaking, open_voices
 
         body = SpeechIn(speaker_id=self._store.find(speaker).id, **order)
         audio_format = find_format(body.format)
-        with open_speaking(self._settings, self._store, None) as speaking:
+        with open_voices(self._settings) as loaded, open_speaking(self._settings, self._store, loaded) as speaking:
             spoken = speaking.speak(body.order())
         data = encode(spoken.speech.samples, spoken.speech.sample_rate, audio_format)
         return Audio(data, spoken.facts())
@@ -143,9 +145,9 @@ class RemoteDoor:
     def __init__(self, client: Any) -> None:
         self._client = client
 
-    def enrol(self, name: str, clips: Sequence[Path], labels: Mapping[str, str]) -> Document:
+    def enrol(self, name: str, clips: Sequence[Path], labels: Mapping[str, str], model: str | None = None) -> Document:
         files = [("clips", (path.name, data)) for path, data in zip(clips, read_clips(clips), strict=True)]
-        fields = {"name": name, "labels": json.dumps(dict(labels))}
+        fields = {"name": name, "labels": json.dumps(dict(labels)), **({"model": model} if model else {})}
         return self._json("POST", "/v1/speakers", data=fields, files=files)
 
     def speak(self, speaker: str, order: Mapping[str, Any]) -> Audio:

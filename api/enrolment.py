@@ -8,26 +8,34 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
+import numpy as np
 from pydantic import TypeAdapter
 
 from api.errors import RequestRefused
+from api.verification import Calibration, Verdict, judge, load_calibration
 from encoder.types import AudioLimits, ClipReport, Embedding, EnrolmentReport, Reference
 from store.types import ClipRecord, FloatArray, Match, NewSpeaker, RequestKey, Speaker
 
 if TYPE_CHECKING:
+    from api.voices import Encoders
     from encoder.audio import Decoder
     from encoder.engine import SpeakerEncoder
     from store.service import Store
 
 _REPORT = TypeAdapter(EnrolmentReport)
+_MAX_NEAR = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Enrolled:
-    """A stored speaker and what was found in the clips of this call."""
+    """A stored speaker and what was found in the clips of this call.
+
+    `near` are other speakers who sound the same, for a person to look at: some of them are strangers all the same.
+    """
 
     speaker: Speaker
     report: EnrolmentReport
+    near: tuple[Match, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,57 +43,94 @@ class Enrolment:
     """Turns clips into stored speakers, and into matches with those that are stored."""
 
     store: Store
-    encoder: SpeakerEncoder
+    encoders: Encoders
     decoder: Decoder
     limits: AudioLimits
     max_clips: int
+    calibration: Calibration | None = None
 
     def enrol(
-        self, name: str, clips: Sequence[bytes], labels: Mapping[str, str], request_key: str | None = None
+        self,
+        name: str,
+        clips: Sequence[bytes],
+        labels: Mapping[str, str],
+        request_key: str | None = None,
+        model: str | None = None,
     ) -> Enrolled:
         """A new speaker from clips; all of them are used or none is. A key that was answered gives the speaker of then.
 
-        Raises: EncoderError for a clip that cannot be used, NameTaken, BadName, KeyReused.
+        The speaker is heard by the encoder of the voice `model`, or of the one in use.
+        Raises: EncoderError for a clip that cannot be used, NameTaken, BadName, KeyReused, ModelUnknown.
         """
         key = None if request_key is None else RequestKey(request_key, _digest(name, clips, labels))
         known = None if key is None else self.store.enrolled_before(key)
         if known is not None:
-            return Enrolled(known, _REPORT.validate_python(known.report))
-        reference = self._embed(clips)
+            return self._enrolled(known, _REPORT.validate_python(known.report))
+        encoder = self.encoders.of_voice(model)
+        reference = self._embed(clips, encoder)
         new = NewSpeaker(
             name=name,
-            encoder_id=self.encoder.encoder_id,
+            encoder_id=encoder.encoder_id,
             clips=_records(reference),
             labels=labels,
             report=report_document(reference.report),
         )
-        return Enrolled(self.store.enrol(new, key), reference.report)
+        return self._enrolled(self.store.enrol(new, key), reference.report)
 
     def add_clips(self, speaker_id: str, clips: Sequence[bytes]) -> Enrolled:
-        """A stored speaker with more clips: the mean is renewed and the revision rises.
+        """A stored speaker with more clips, heard by the encoder of the first; its mean is renewed, its revision rises.
 
-        Raises: SpeakerNotFound, EncoderError.
+        Raises: SpeakerNotFound, EncoderError, BadConditioning where that encoder is gone.
         """
-        self.store.get(speaker_id)
-        reference = self._embed(clips)
+        encoder = self.encoders.by_id(self.store.get(speaker_id).encoder_id)
+        reference = self._embed(clips, encoder)
         speaker = self.store.add_clips(
-            speaker_id, self.encoder.encoder_id, _records(reference), report=report_document(reference.report)
+            speaker_id, encoder.encoder_id, _records(reference), report=report_document(reference.report)
         )
-        return Enrolled(speaker, reference.report)
+        return self._enrolled(speaker, reference.report)
 
     def search(self, clip: bytes, k: int) -> tuple[Match, ...]:
-        """The stored speakers whose voices are nearest to a clip; the clip itself is not kept."""
-        return self.store.similar(self._vector_of(clip), self.encoder.encoder_id, k)
+        """The stored speakers whose voices are nearest to a clip, among those that the encoder in use has heard.
 
-    def _vector_of(self, clip: bytes) -> FloatArray:
-        known = self.store.cached_embedding(hashlib.sha256(clip).hexdigest(), self.encoder.encoder_id)
-        return known.vector if known else self._embed([clip]).embedding.vector
+        The clip itself is not kept.
+        """
+        encoder = self.encoders.of_voice()
+        return self.store.similar(self._hear(clip, encoder)[0], encoder.encoder_id, k)
 
-    def _embed(self, clips: Sequence[bytes]) -> Reference:
+    def verify(self, speaker_id: str, clip: bytes, point: str) -> Verdict:
+        """Whether a clip is of this speaker, at a measured operating point; the clip itself is not kept.
+
+        Raises: SpeakerNotFound, BadConditioning (wrong_encoder), NotCalibrated, RequestRefused, EncoderError.
+        """
+        vector, encoder_id, _ = self.store.d_vector(speaker_id)
+        heard, voiced_s = self._hear(clip, self.encoders.by_id(encoder_id))
+        return judge(self._calibrated(encoder_id), speaker_id, float(np.dot(vector, heard)), voiced_s, point)
+
+    def _enrolled(self, speaker: Speaker, report: EnrolmentReport) -> Enrolled:
+        calibration = self._calibrated(speaker.encoder_id)
+        if calibration is None:
+            return Enrolled(speaker, report)
+        matches = self.store.similar(speaker.vector, speaker.encoder_id, _MAX_NEAR, exclude=speaker.id)
+        near = tuple(match for match in matches if match.cosine >= calibration.duplicates_above)
+        return Enrolled(speaker, report, near)
+
+    def _calibrated(self, encoder_id: str) -> Calibration | None:
+        own = self.calibration
+        return own if own is not None and own.encoder_id == encoder_id else load_calibration(encoder_id)
+
+    def _hear(self, clip: bytes, encoder: SpeakerEncoder) -> tuple[FloatArray, float]:
+        """The clip's vector, and how much speech it holds."""
+        known = self.store.cached_embedding(hashlib.sha256(clip).hexdigest(), encoder.encoder_id)
+        if known is not None:
+            return known.vector, known.voiced_s
+        reference = self._embed([clip], encoder)
+        return reference.embedding.vector, reference.report.voiced_s
+
+    def _embed(self, clips: Sequence[bytes], encoder: SpeakerEncoder) -> Reference:
         from encoder.reference import embed_clips
 
         self._check_count(clips)
-        return embed_clips(clips, self.encoder, self.decoder, self.limits)
+        return embed_clips(clips, encoder, self.decoder, self.limits)
 
     def _check_count(self, clips: Sequence[bytes]) -> None:
         if not clips:

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from api.enrolment import Enrolled
 from api.speech import MAX_SEED, SPEED_RANGE, SpeechOrder
+from api.verification import Verdict
 from encoder.types import EnrolmentReport
 from store.types import Match, Page, Speaker
 
@@ -56,16 +57,6 @@ class SpeakerOut(BaseModel):
         return cls(**_speaker_fields(speaker))
 
 
-class EnrolledOut(SpeakerOut):
-    """A speaker after an upload, and what was found in its clips."""
-
-    report: EnrolmentReport
-
-    @classmethod
-    def of_enrolled(cls, enrolled: Enrolled) -> "EnrolledOut":
-        return cls(**_speaker_fields(enrolled.speaker), report=enrolled.report)
-
-
 class SpeakerDetailOut(SpeakerOut):
     """A stored speaker with the report of its last upload."""
 
@@ -108,6 +99,42 @@ class MatchOut(BaseModel):
     cosine: float = Field(examples=[0.83])
 
 
+class EnrolledOut(SpeakerOut):
+    """A speaker after an upload, and what was found in its clips."""
+
+    report: EnrolmentReport
+    near: list[MatchOut] = Field(
+        description="Others who sound the same, for a person to look at; in a large store some are strangers."
+    )
+
+    @classmethod
+    def of_enrolled(cls, enrolled: Enrolled) -> "EnrolledOut":
+        near = MatchesOut.of(enrolled.near).matches
+        return cls(**_speaker_fields(enrolled.speaker), report=enrolled.report, near=near)
+
+
+class VerdictOut(BaseModel):
+    """Whether a clip is of a speaker, as measured on people whom the encoder had not heard."""
+
+    speaker_id: str = Field(examples=[EXAMPLE_ID])
+    cosine: float
+    probability: float = Field(description="That it is the speaker, where both answers were equally likely before.")
+    accepted: bool
+    point: str = Field(examples=["balanced"])
+    threshold: float
+    false_accepts: float = Field(description="Share of strangers that this threshold let pass when it was measured.")
+    false_rejects: float = Field(description="Share of own clips that it refused.")
+    equal_error_rate: float
+    voiced_s: float
+    measured_at_s: float = Field(description="Length of the probes that these figures come from.")
+
+    @classmethod
+    def of(cls, verdict: Verdict) -> "VerdictOut":
+        names = ("speaker_id", "cosine", "probability", "accepted", "point", "equal_error_rate", "voiced_s")
+        own = {name: getattr(verdict, name) for name in (*names, "measured_at_s")}
+        return cls(**own, **verdict.operating_point.model_dump())
+
+
 class MatchesOut(BaseModel):
     """Speakers by falling cosine."""
 
@@ -142,6 +169,9 @@ class SpeechIn(Strict):
     verify: bool = Field(
         default=False, description="Give the cosine of the result to the speaker, in X-Voicekin-Cosine."
     )
+    model: str | None = Field(
+        default=None, max_length=200, description="An installed voice; by default the one in use.", examples=["default"]
+    )
 
     def order(self) -> SpeechOrder:
         return SpeechOrder(
@@ -152,6 +182,7 @@ class SpeechIn(Strict):
             seed=self.seed,
             lexicon=self.lexicon,
             verify=self.verify,
+            model=self.model,
         )
 
 

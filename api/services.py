@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,12 +13,12 @@ from api.enrolment import Enrolment
 from api.errors import SettingsError
 from api.settings import Settings
 from api.speech import Speaking, UsageLog
+from api.voices import Encoders, Voices
 from cloning.types import FloatArray, Speech, SpeechRequest
 from encoder.types import Waveform
 
 if TYPE_CHECKING:
     from cloning.synthesis import Synthesiser
-    from encoder.engine import SpeakerEncoder
     from store.service import Store
 
 WARM_UP_TEXT = "Ready to speak."
@@ -33,18 +32,15 @@ class Services:
     enrolment: Enrolment
     speaking: Speaking
 
-    @property
-    def synthesiser(self) -> Synthesiser:
-        return self.speaking.synthesiser
-
 
 @contextmanager
 def open_services(settings: Settings) -> Iterator[Services]:
     """All rooms. Raises: any room's error where that room cannot be opened."""
     with ExitStack() as stack:
         store = stack.enter_context(open_store(settings))
-        enrolment = stack.enter_context(open_enrolment(settings, store))
-        speaking = stack.enter_context(open_speaking(settings, store, enrolment.encoder))
+        voices = stack.enter_context(open_voices(settings))
+        enrolment = stack.enter_context(open_enrolment(settings, store, voices))
+        speaking = stack.enter_context(open_speaking(settings, store, voices))
         yield Services(store, enrolment, speaking)
 
 
@@ -74,63 +70,69 @@ def check_state_dir(folder: Path) -> None:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Voices and encoders, none of them loaded before it is asked for."""
+
+    voices: Voices
+    encoders: Encoders
+
+
 @contextmanager
-def open_enrolment(settings: Settings, store: Store) -> Iterator[Enrolment]:
-    """What enrols: the encoder and its decoder, joined to a store."""
-    from encoder.audio import Decoder
+def open_voices(settings: Settings) -> Iterator[Loaded]:
+    """The installed voices and the encoders that they take d-vectors from."""
+    from encoder.bundle import load_encoder
     from encoder.engine import SpeakerEncoder
 
-    with Decoder() as decoder:
-        encoder = SpeakerEncoder.load(settings.device)
-        yield Enrolment(store, encoder, decoder, settings.audio_limits(), settings.max_clips)
+    def open_voice(folder: Path) -> Synthesiser:
+        from cloning.synthesis import Synthesiser
+
+        return Synthesiser.open(
+            folder, device=settings.device, threads=settings.threads, max_chars=settings.max_text_chars
+        )
+
+    voices = Voices(settings.shelf(), open_voice, settings.max_voices, settings.voice_idle_s)
+    encoders = Encoders(
+        voices,
+        lambda: SpeakerEncoder.load(settings.device),
+        lambda folder: load_encoder(folder, settings.device),
+        settings.max_voices,
+    )
+    with closing(voices):
+        yield Loaded(voices, encoders)
 
 
 @contextmanager
-def open_speaking(settings: Settings, store: Store, encoder: SpeakerEncoder | None) -> Iterator[Speaking]:
-    """What speaks: a voice, joined to a store. Without an encoder it is loaded when a speech is verified."""
-    from cloning.synthesis import Synthesiser
+def open_enrolment(settings: Settings, store: Store, loaded: Loaded) -> Iterator[Enrolment]:
+    """What enrols: the encoders and their decoder, joined to a store."""
+    from encoder.audio import Decoder
 
-    with ExitStack() as stack:
-        usage = UsageLog(store)
-        stack.callback(usage.flush)
-        synthesiser = stack.enter_context(
-            Synthesiser.open(
-                settings.bundle_dir(),
-                device=settings.device,
-                threads=settings.threads,
-                max_chars=settings.max_text_chars,
-            )
-        )
-        ear = _Ear(settings, encoder)
-        yield Speaking(store, synthesiser, usage, ear.hear, settings.max_text_chars, settings.request_timeout_s)
+    with Decoder() as decoder:
+        yield Enrolment(store, loaded.encoders, decoder, settings.audio_limits(), settings.max_clips)
+
+
+@contextmanager
+def open_speaking(settings: Settings, store: Store, loaded: Loaded) -> Iterator[Speaking]:
+    """What speaks: voices, joined to a store."""
+
+    def hear(speech: Speech, encoder_id: str) -> FloatArray:
+        encoder = loaded.encoders.by_id(encoder_id)
+        return encoder.embed([Waveform(speech.samples, speech.sample_rate)])[0].vector
+
+    usage = UsageLog(store)
+    try:
+        yield Speaking(store, loaded.voices, usage, hear, settings.max_text_chars, settings.request_timeout_s)
+    finally:
+        usage.flush()
 
 
 def warm_up(services: Services) -> float:
     """Speaks a short sentence with a vector of no one; gives its length in seconds."""
     import numpy as np
 
-    encoder = services.enrolment.encoder
+    encoder = services.enrolment.encoders.of_voice()
     vector = np.full(encoder.dim, encoder.dim**-0.5, np.float32)
     request = SpeechRequest(WARM_UP_TEXT, vector, encoder.encoder_id)
-    duration_s: float = services.synthesiser.speak(request).duration_s
+    with services.speaking.voices.lease() as voice:
+        duration_s: float = voice.speak(request).duration_s
     return duration_s
-
-
-class _Ear:
-    """Hears the d-vector of a speech, with an encoder that is loaded when it is first needed."""
-
-    def __init__(self, settings: Settings, encoder: SpeakerEncoder | None) -> None:
-        self._device = settings.device
-        self._encoder = encoder
-        self._lock = threading.Lock()
-
-    def hear(self, speech: Speech) -> FloatArray:
-        return self._loaded().embed([Waveform(speech.samples, speech.sample_rate)])[0].vector
-
-    def _loaded(self) -> SpeakerEncoder:
-        from encoder.engine import SpeakerEncoder
-
-        with self._lock:
-            if self._encoder is None:
-                self._encoder = SpeakerEncoder.load(self._device)
-            return self._encoder

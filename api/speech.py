@@ -19,6 +19,7 @@ from cloning.streaming import join
 from cloning.types import FloatArray, Speech, SpeechOptions, SpeechRequest
 
 if TYPE_CHECKING:
+    from api.voices import Voices
     from cloning.synthesis import SpeechStream, Synthesiser
     from store.service import Store
 
@@ -31,12 +32,13 @@ _SHORT_S = 1.5
 
 IMPLAUSIBLE = "implausible_length"
 
-Listen = Callable[[Speech], FloatArray]
+# Gives the d-vector of a speech, as the encoder of an id hears it.
+Listen = Callable[[Speech, str], FloatArray]
 
 
 @dataclass(frozen=True, slots=True)
 class SpeechOrder:
-    """What is to be said by whom. A seed of None is drawn; `speed` 2 is twice as fast."""
+    """What is to be said by whom. `speed` 2 is twice as fast; no seed draws one, no model is the voice in use."""
 
     speaker_id: str
     text: str
@@ -45,6 +47,7 @@ class SpeechOrder:
     seed: int | None = None
     lexicon: Mapping[str, str] = field(default_factory=dict)
     verify: bool = False
+    model: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,70 +116,56 @@ class Speaking:
     """Speaks texts with stored speakers. `listen` gives the d-vector of a speech, for `verify`."""
 
     store: Store
-    synthesiser: Synthesiser
+    voices: Voices
     usage: UsageLog
     listen: Listen
     max_text_chars: int
     timeout_s: float
 
-    @property
-    def model(self) -> str:
-        return self.synthesiser.voice.model_id
-
     def speak(self, order: SpeechOrder, unwanted: Callable[[], bool] = lambda: False) -> Spoken:
         """The whole speech; with a drawn seed, an implausible length is tried once more with another.
 
         `unwanted` is asked after each sentence; once it says yes, the rest is not spoken.
-        Raises: SpeakerNotFound, CloningError.
+        Raises: SpeakerNotFound, ModelUnknown, CloningError.
         """
-        with self._request(order) as asked:
-            request, speech = asked, self._whole(asked, unwanted)
+        with self.voices.lease(order.model) as voice, self._request(order) as asked:
+            request, speech = asked, _whole(voice, asked, unwanted)
             if order.seed is None and not plausible(speech, order.speed):
                 request = _reseeded(asked)
-                speech = self._whole(request, unwanted)
-        cosine = float(np.dot(self.listen(speech), request.d_vector)) if order.verify else None
-        return Spoken(speech, request.options.seed, self.model, cosine, _notices(speech, order.speed))
+                speech = _whole(voice, request, unwanted)
+            model = voice.voice.model_id
+        cosine = float(np.dot(self.listen(speech, request.encoder_id), request.d_vector)) if order.verify else None
+        return Spoken(speech, request.options.seed, model, cosine, _notices(speech, order.speed))
 
     def stream(self, order: SpeechOrder) -> SpokenStream:
         """The speech in pieces; nothing is refused after the first piece that could have been before.
 
         With a drawn seed, a first piece of implausible length is tried once more with another.
-        Raises: SpeakerNotFound, CloningError.
+        Raises: SpeakerNotFound, ModelUnknown, CloningError.
         """
         if order.verify:
             raise RequestRefused(
                 "verify_needs_whole", "verify needs the whole speech; set stream to false", field="verify"
             )
         with ExitStack() as stack:
+            voice = stack.enter_context(self.voices.lease(order.model))
             request = stack.enter_context(self._request(order))
-            pieces = stack.enter_context(self._pieces(request))
+            pieces = stack.enter_context(_pieces(voice, request))
             first = next(pieces)
             if order.seed is None and not plausible(first, order.speed):
                 pieces.close()
                 request = _reseeded(request)
-                pieces = stack.enter_context(self._pieces(request))
+                pieces = stack.enter_context(_pieces(voice, request))
                 first = next(pieces)
             length = () if plausible(first, order.speed) else (IMPLAUSIBLE,)
             return SpokenStream(
                 pieces=chain((first,), pieces),
-                sample_rate=self.synthesiser.voice.sample_rate,
+                sample_rate=voice.voice.sample_rate,
                 seed=request.options.seed,
-                model=self.model,
+                model=voice.voice.model_id,
                 notices=(*_skipped(pieces.skipped), *length),
                 close=stack.pop_all().close,
             )
-
-    def _whole(self, request: SpeechRequest, unwanted: Callable[[], bool]) -> Speech:
-        parts: list[Speech] = []
-        with self._pieces(request) as pieces:
-            for piece in pieces:
-                parts.append(piece)
-                if unwanted():
-                    raise Overloaded("cancelled", "nobody waits for this speech any more")
-        return join(parts)
-
-    def _pieces(self, request: SpeechRequest) -> closing[SpeechStream]:
-        return closing(self.synthesiser.stream(request))
 
     @contextmanager
     def _request(self, order: SpeechOrder) -> Iterator[SpeechRequest]:
@@ -204,6 +193,20 @@ class Speaking:
                 limit=self.max_text_chars,
                 length=len(text),
             )
+
+
+def _whole(voice: Synthesiser, request: SpeechRequest, unwanted: Callable[[], bool]) -> Speech:
+    parts: list[Speech] = []
+    with _pieces(voice, request) as pieces:
+        for piece in pieces:
+            parts.append(piece)
+            if unwanted():
+                raise Overloaded("cancelled", "nobody waits for this speech any more")
+    return join(parts)
+
+
+def _pieces(voice: Synthesiser, request: SpeechRequest) -> closing[SpeechStream]:
+    return closing(voice.stream(request))
 
 
 def plausible(speech: Speech, speed: float) -> bool:

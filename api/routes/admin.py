@@ -48,9 +48,11 @@ async def audit(context: ContextDep, services: ServicesDep, limit: Limit = 100) 
 async def stats(context: ContextDep, services: ServicesDep) -> dict[str, Any]:
     """Figures of the store and of the requests under way."""
     figures = asdict(await context.queries.run(services.store.stats))
+    info = await context.queries.run(services.speaking.voices.describe)
     return {
         **figures,
         "speech_under_way": context.speech.under_way,
         "enrolments_under_way": context.enrolment.under_way,
-        "model": services.speaking.model,
+        "model": info.model_id,
+        "voices_loaded": list(services.speaking.voices.loaded()),
     }

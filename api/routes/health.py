@@ -21,11 +21,11 @@ async def ready(context: ContextDep) -> ReadyOut:
     """A real sentence has been spoken since the start, the database answers, and new work is welcome."""
     services = context.host.check_ready()
     await context.queries.run(services.store.health)
-    voice = services.synthesiser.voice
+    info = await context.queries.run(services.speaking.voices.describe)
     return ReadyOut(
-        model=services.speaking.model,
-        languages=list(voice.languages),
-        encoder_id=voice.encoder_id,
+        model=info.model_id,
+        languages=list(info.voice.text.languages),
+        encoder_id=info.voice.encoder_id,
         start_s=round(context.host.start_s, 3),
     )
 

@@ -18,7 +18,7 @@ from store.errors import SpeakerNotFound
 from store.types import Speaker
 
 router = APIRouter(prefix="/v1", tags=["openai"], dependencies=[CLIENT])
-# Names that clients have built in; each means the voice model that is loaded.
+# Names that clients have built in; each means the voice that is in use.
 _ALIASES = ("tts-1", "tts-1-hd", "gpt-4o-mini-tts")
 _PAGE = 500
 _HINTED_VOICES = 5
@@ -29,7 +29,10 @@ async def speak(body: OpenAISpeechIn, context: ContextDep, services: ServicesDep
     """Speak a text, in OpenAI's shape; `voice` is a speaker's id or name. The audio is streamed."""
     speaker = await context.queries.run(partial(_find, services, body.voice_key))
     speed = 1.0 if body.speed is None else body.speed
-    order = SpeechOrder(speaker_id=speaker.id, text=body.input, speed=speed)
+    known = await context.queries.run(partial(_installed, services))
+    # Clients send whatever model they have built in: what names no voice here means the one in use.
+    model = body.model if body.model in known else None
+    order = SpeechOrder(speaker_id=speaker.id, text=body.input, speed=speed, model=model)
     audio_format = find_format(body.response_format or "mp3")
     return await streamed(context, services, order, audio_format, as_events=body.stream_format == "sse")
 
@@ -42,15 +45,16 @@ async def voices(context: ContextDep, services: ServicesDep) -> dict[str, Any]:
 
 
 @router.get("/models", responses=openai_errors(ANY))
-async def models(services: ServicesDep) -> dict[str, Any]:
-    """List the names under which the loaded voice model can be asked for."""
-    return {"object": "list", "data": [_model(name) for name in _model_names(services)]}
+async def models(context: ContextDep, services: ServicesDep) -> dict[str, Any]:
+    """List the installed voices by name and by revision, and the names that mean the one in use."""
+    names = await context.queries.run(partial(_installed, services))
+    return {"object": "list", "data": [_model(name) for name in (*names, *_ALIASES)]}
 
 
 @router.get("/models/{model}", responses=openai_errors("model_unknown", ANY))
-async def model(model: str, services: ServicesDep) -> dict[str, Any]:
+async def model(model: str, context: ContextDep, services: ServicesDep) -> dict[str, Any]:
     """Read one of these names."""
-    if model not in _model_names(services):
+    if model not in (*await context.queries.run(partial(_installed, services)), *_ALIASES):
         raise ModelUnknown(
             "model_unknown", f"model {model[:80]!r} is unknown; GET /v1/models lists them", field="model"
         )
@@ -77,8 +81,10 @@ def _all_voices(services: Services) -> list[dict[str, str]]:
             return found
 
 
-def _model_names(services: Services) -> tuple[str, ...]:
-    return (services.synthesiser.voice.model_id, *_ALIASES)
+def _installed(services: Services) -> tuple[str, ...]:
+    """The voices by their ids with revision, the one in use first, and by their names."""
+    voices = sorted(services.speaking.voices.shelf.voices(), key=lambda voice: not voice.in_use)
+    return (*(voice.info.model_id for voice in voices if voice.info), *(voice.name for voice in voices))
 
 
 def _model(name: str) -> dict[str, Any]:

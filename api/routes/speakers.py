@@ -1,7 +1,7 @@
 """/v1/speakers: enrol, read, change, delete, compare."""
 
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Query, Request, Response
 
@@ -9,7 +9,7 @@ from api.context import CLIENT, ContextDep, ServicesDep
 from api.errors import RequestRefused
 from api.multipart import Upload, read_labels, read_upload
 from api.routes.documented import ANY, UPLOAD, errors
-from api.schemas import EnrolledOut, MatchesOut, SpeakerChange, SpeakerDetailOut, SpeakerOut, SpeakerPage
+from api.schemas import EnrolledOut, MatchesOut, SpeakerChange, SpeakerDetailOut, SpeakerOut, SpeakerPage, VerdictOut
 
 router = APIRouter(prefix="/v1/speakers", tags=["speakers"], dependencies=[CLIENT])
 _CLIPS = {"type": "array", "items": {"type": "string", "format": "binary"}, "minItems": 1}
@@ -24,7 +24,7 @@ def _form(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
 @router.post(
     "",
     status_code=201,
-    responses=errors("name_taken", "bad_name", "bad_labels", "key_reused", UPLOAD, ANY),
+    responses=errors("name_taken", "bad_name", "bad_labels", "key_reused", "model_unknown", UPLOAD, ANY),
     openapi_extra=_form(
         {
             "name": {"type": "string", "examples": ["Ada"]},
@@ -33,6 +33,11 @@ def _form(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
                 "type": "string",
                 "description": "A JSON object of texts.",
                 "examples": ['{"accent": "northern"}'],
+            },
+            "model": {
+                "type": "string",
+                "description": "The voice whose encoder hears the clips; by default the one in use.",
+                "examples": ["default"],
             },
         },
         ["name", "clips"],
@@ -50,12 +55,13 @@ async def enrol(
     The same request under the same Idempotency-Key enrols once, for a day, and is answered each time.
     """
     with context.enrolment.place():
-        upload = await _clips(request, context.settings.max_clips, "name", "labels")
+        upload = await _clips(request, context.settings.max_clips, "name", "labels", "model")
         name = upload.fields.get("name")
         if name is None:
             raise RequestRefused("missing_field", "name is missing; send it as a form field", field="name")
         labels = read_labels(upload.fields.get("labels"))
-        work = partial(services.enrolment.enrol, name, upload.clips, labels, idempotency_key)
+        model = upload.fields.get("model")
+        work = partial(services.enrolment.enrol, name, upload.clips, labels, idempotency_key, model)
         enrolled = await context.enrolment.run(work)
     context.metrics.enrolled.inc()
     response.headers["Location"] = f"/v1/speakers/{enrolled.speaker.id}"
@@ -86,6 +92,27 @@ async def search(request: Request, context: ContextDep, services: ServicesDep, k
         upload = await read_upload(request, "clip", frozenset(), 1)
         matches = await context.enrolment.run(partial(services.enrolment.search, upload.clips[0], k))
     return MatchesOut.of(matches)
+
+
+@router.post(
+    "/{speaker_id}/verify",
+    responses=errors("speaker_not_found wrong_encoder not_calibrated", UPLOAD, ANY),
+    openapi_extra=_form({"clip": {"type": "string", "format": "binary"}}, ["clip"]),
+)
+async def verify(
+    speaker_id: str,
+    request: Request,
+    context: ContextDep,
+    services: ServicesDep,
+    point: Annotated[
+        Literal["balanced", "one_in_100", "one_in_1000"], Query(description="Operating point.")
+    ] = "balanced",
+) -> VerdictOut:
+    """Say whether a clip is of this speaker, with what such an answer is worth; nothing of the clip is kept."""
+    with context.enrolment.place():
+        upload = await read_upload(request, "clip", frozenset(), 1)
+        work = partial(services.enrolment.verify, speaker_id, upload.clips[0], point)
+        return VerdictOut.of(await context.enrolment.run(work))
 
 
 @router.get("", responses=errors("bad_cursor", "bad_limit", ANY))

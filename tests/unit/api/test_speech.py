@@ -1,6 +1,7 @@
 """The joint of store and cloning, on a real store, with a voice whose faults are injected."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -37,6 +38,17 @@ class _Scripted:
     def stream(self, request: SpeechRequest) -> "_Pieces":
         self.requests.append(request)
         return _Pieces(self, self.answers.pop(0))
+
+
+@dataclass(frozen=True)
+class _One:
+    """A shelf with one voice."""
+
+    voice: _Scripted
+
+    @contextmanager
+    def lease(self, model: str | None) -> Iterator[_Scripted]:
+        yield self.voice
 
 
 class _Pieces:
@@ -89,7 +101,7 @@ def speaker_id(store: Store) -> str:
 
 def _speaking(store: Store, *answers: Speech | Exception) -> tuple[Speaking, _Scripted]:
     voice = _Scripted(list(answers))
-    return Speaking(store, voice, UsageLog(store), lambda _: _unit(1), 50, 9.0), voice  # type: ignore[arg-type]
+    return Speaking(store, _One(voice), UsageLog(store), lambda *_: _unit(1), 50, 9.0), voice  # type: ignore[arg-type]
 
 
 def test_a_request_carries_the_stored_vector_and_the_options(store: Store, speaker_id: str) -> None:
