@@ -79,8 +79,7 @@ class StoreCore:
         self._follow_commit()
 
     def _drop_derived(self, speaker_ids: Iterable[str]) -> None:
-        for speaker_id in speaker_ids:
-            self._pool.drop(speaker_id)
+        self._pool.drop(*speaker_ids)
 
     def _forget(self, speaker_ids: Sequence[str]) -> None:
         """As `_hide`, and nothing may bring them back."""

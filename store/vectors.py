@@ -57,10 +57,11 @@ class VectorPool:
         finally:
             self._release(key)
 
-    def drop(self, speaker_id: str) -> None:
-        """Forgets every revision of the speaker; blocks that hold one keep their array."""
+    def drop(self, *speaker_ids: str) -> None:
+        """Forgets every revision of the speakers; blocks that hold one keep their array."""
+        gone = frozenset(speaker_ids)
         with self._lock:
-            for key in [key for key in self._vectors if key[0] == speaker_id]:
+            for key in [key for key in self._vectors if key[0] in gone]:
                 self._n_bytes -= self._vectors.pop(key).nbytes
 
     def held(self) -> frozenset[str]:
