@@ -1,0 +1,119 @@
+"""Tables made from results: between `<!-- table: NAME -->` and `<!-- end table -->` a page holds what this script wrote.
+
+python -m benchmarks.tables          writes them
+python -m benchmarks.tables --check  exits with 1 where a page differs from its results
+"""
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = ("README.md", "voices/default/card.md", "docs/store.md")
+MARKED = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end table -->)", re.DOTALL)
+MEASURES = (
+    ("words wrong (Whisper tiny.en)", "wer", "{:.1%}"),
+    ("likeness to the enrolled vector (Resemblyzer)", "resemblyzer_enrolled", "{:.3f}"),
+    ("likeness to clips not enrolled (Resemblyzer)", "resemblyzer_held_out", "{:.3f}"),
+    ("likeness to clips not enrolled (CAM++, independent)", "campplus_held_out", "{:.3f}"),
+    ("the same to other people (CAM++)", "campplus_others", "{:.3f}"),
+    ("found among all test people (Resemblyzer)", "resemblyzer_rank1_enrolled", "{:.0%}"),
+    ("found among all test people (CAM++)", "campplus_rank1_enrolled", "{:.0%}"),
+    ("DNSMOS overall", "dnsmos_overall", "{:.2f}"),
+    ("DistilMOS", "distilmos", "{:.2f}"),
+    ("words a second", "words_per_s", "{:.2f}"),
+)
+
+
+def voice_quality() -> str:
+    """The voice beside recordings of the same people, from `voices/default/report.json`."""
+    report = _read("voices/default/report.json")
+    clips = [str(n) for n in report["conditions"]["clips"]]
+    lines = _row("", *(f"{n} clip{'s' if n != '1' else ''}" for n in clips), "recordings")
+    lines += _row(*["---"] * (len(clips) + 2))
+    for title, name, form in MEASURES:
+        columns = [report["total"][n]["all"].get(name) for n in clips] + [
+            report["recordings"][clips[-1]]["all"].get(name)
+        ]
+        if all(columns):
+            voice = [
+                f"{form.format(c['value'])} ({form.format(c['low'])} to {form.format(c['high'])})" for c in columns[:-1]
+            ]
+            lines += _row(title, *voice, form.format(columns[-1]["value"]))
+    n = report["total"][clips[0]]["all"]["wer"]["n"]
+    people = report["conditions"]["speakers"]
+    return lines + (
+        f"\n{report['date']}, {report['bundle']}, {people} people of the test split, {n} sentences for each number of clips, "
+        "95 % intervals over people; `voicekin evaluate`.\n"
+    )
+
+
+def main_job() -> str:
+    """Enrolment, speech and start, for each device that was measured."""
+    lines = _row("", "device", "p50", "p95", "audio", "x real time (p50)") + _row(*["---"] * 6)
+    notes = []
+    for path in sorted((ROOT / "benchmarks/results").glob("main-job-*.json")):
+        result = json.loads(path.read_text())
+        device = path.stem.removeprefix("main-job-")
+        enrol = result["enrolment"]
+        lines += _row(f"enrol {result['clip_s']} s", device, f"{enrol['p50_ms']} ms", f"{enrol['p95_ms']} ms", "", "")
+        for name, run in result["speech"].items():
+            title = f"speak {run['characters']} characters ({name})"
+            figures = (f"{run['p50_ms']} ms", f"{run['p95_ms']} ms", f"{run['audio_s']} s", f"{run['x_realtime_p50']}")
+            lines += _row(title, device, *figures)
+        ready = sorted(result["start_to_ready_s"])
+        lines += _row("process start to ready", device, f"{ready[len(ready) // 2]} s", "", "", "")
+        where = result["conditions"]
+        notes.append(
+            f"{device}: {where['date'][:10]}, {where['device']}, {where['cores']} threads, torch {where['versions']['torch']}, "
+            f"{result['model']}, one request at a time, {enrol['n']} runs each"
+        )
+    return lines + "\n" + "; ".join(notes) + "; `python -m benchmarks.main_job`.\n"
+
+
+TABLES: dict[str, Callable[[], str]] = {"voice-quality": voice_quality, "main-job": main_job}
+
+
+def filled(page: str) -> str:
+    """A page with every table that is known here made anew."""
+
+    def replace(match: re.Match[str]) -> str:
+        table = TABLES.get(match.group(2))
+        return match.group(1) + table() + match.group(3) if table else match.group(0)
+
+    return MARKED.sub(replace, page)
+
+
+def main() -> None:
+    """Writes the tables, or checks them."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--check", action="store_true")
+    check = options.parse_args().check
+    stale = []
+    for name in PAGES:
+        path = ROOT / name
+        before = path.read_text(encoding="utf-8") if path.exists() else ""
+        after = filled(before)
+        if before != after:
+            stale.append(name)
+            if not check:
+                path.write_text(after, encoding="utf-8")
+    if check and stale:
+        sys.exit(f"not up to date with their results: {', '.join(stale)}; run python -m benchmarks.tables")
+
+
+def _read(name: str) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((ROOT / name).read_text(encoding="utf-8"))
+    return content
+
+
+def _row(*cells: str) -> str:
+    return "| " + " | ".join(cells) + " |\n"
+
+
+if __name__ == "__main__":
+    main()
