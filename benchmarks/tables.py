@@ -1,4 +1,4 @@
-"""Tables made from results: between `<!-- table: NAME -->` and `<!-- end table -->` a page holds what this script wrote.
+"""Tables made from results: what stands in a page between `<!-- table: NAME -->` and `<!-- end table -->` is written here.
 
 python -m benchmarks.tables          writes them
 python -m benchmarks.tables --check  exits with 1 where a page differs from its results
@@ -36,14 +36,11 @@ def voice_quality() -> str:
     lines = _row("", *(f"{n} clip{'s' if n != '1' else ''}" for n in clips), "recordings")
     lines += _row(*["---"] * (len(clips) + 2))
     for title, name, form in MEASURES:
-        columns = [report["total"][n]["all"].get(name) for n in clips] + [
-            report["recordings"][clips[-1]]["all"].get(name)
-        ]
-        if all(columns):
-            voice = [
-                f"{form.format(c['value'])} ({form.format(c['low'])} to {form.format(c['high'])})" for c in columns[:-1]
-            ]
-            lines += _row(title, *voice, form.format(columns[-1]["value"]))
+        recorded = report["recordings"][clips[-1]]["all"].get(name)
+        spoken = [report["total"][n]["all"].get(name) for n in clips]
+        if recorded and all(spoken):
+            voice = (f"{form.format(c['value'])} ({form.format(c['low'])} to {form.format(c['high'])})" for c in spoken)
+            lines += _row(title, *voice, form.format(recorded["value"]))
     n = report["total"][clips[0]]["all"]["wer"]["n"]
     people = report["conditions"]["speakers"]
     return lines + (
@@ -69,8 +66,8 @@ def main_job() -> str:
         lines += _row("process start to ready", device, f"{ready[len(ready) // 2]} s", "", "", "")
         where = result["conditions"]
         notes.append(
-            f"{device}: {where['date'][:10]}, {where['device']}, {where['cores']} threads, torch {where['versions']['torch']}, "
-            f"{result['model']}, one request at a time, {enrol['n']} runs each"
+            f"{device}: {where['date'][:10]}, {where['device']}, {where['cores']} threads, "
+            f"torch {where['versions']['torch']}, {result['model']}, one request at a time, {enrol['n']} runs each"
         )
     return lines + "\n" + "; ".join(notes) + "; `python -m benchmarks.main_job`.\n"
 
