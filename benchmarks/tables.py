@@ -1,4 +1,4 @@
-"""Tables made from results: what stands in a page between `<!-- table: NAME -->` and `<!-- end table -->` is written here.
+"""Tables made from results: they stand in a page between `<!-- table: NAME -->` and `<!-- end table -->`.
 
 python -m benchmarks.tables          writes them
 python -m benchmarks.tables --check  exits with 1 where a page differs from its results
@@ -44,8 +44,8 @@ def voice_quality() -> str:
     n = report["total"][clips[0]]["all"]["wer"]["n"]
     people = report["conditions"]["speakers"]
     return lines + (
-        f"\n{report['date']}, {report['bundle']}, {people} people of the test split, {n} sentences for each number of clips, "
-        "95 % intervals over people; `voicekin evaluate`.\n"
+        f"\n{report['date']}, {report['bundle']}, {people} people of the test split, "
+        f"{n} sentences for each number of clips, 95 % intervals over people; `voicekin evaluate`.\n"
     )
 
 
