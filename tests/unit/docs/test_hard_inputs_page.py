@@ -5,7 +5,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 _TEST = re.compile(r"`(test_\w+\.py)::(test_\w+)`")
 
 
