@@ -64,7 +64,7 @@ class Trainer:
                 self.progress.elapsed_s = spent_before + spent
                 if spent >= seconds:
                     break
-                self._set_rates(self.progress.step - self.first_step)
+            self._set_rates(self.progress.step - self.first_step)
             self._step(next(self.draws))
             self.progress.step += 1
             if self.progress.step % every == 0:
