@@ -129,13 +129,14 @@ class Speaking:
         Raises: SpeakerNotFound, ModelUnknown, CloningError.
         """
         with self.voices.lease(order.model) as voice, self._request(order) as asked:
-            request, speech = asked, _whole(voice, asked, unwanted)
-            if order.seed is None and not plausible(speech, order.speed):
+            request, speech, info = asked, _whole(voice, asked, unwanted), voice.voice
+            if order.seed is None and not plausible(speech, order.speed, info.ids_per_sound):
                 request = _reseeded(asked)
                 speech = _whole(voice, request, unwanted)
-            model = voice.voice.model_id
+        fits = plausible(speech, order.speed, info.ids_per_sound)
         cosine = float(np.dot(self.listen(speech, request.encoder_id), request.d_vector)) if order.verify else None
-        return Spoken(speech, request.options.seed, model, cosine, _notices(speech, order.speed))
+        notices = (*speech.notices, *_skipped(speech.skipped), *_unfit(fits))
+        return Spoken(speech, request.options.seed, info.model_id, cosine, notices)
 
     def stream(self, order: SpeechOrder) -> SpokenStream:
         """The speech in pieces; nothing is refused after the first piece that could have been before.
@@ -149,21 +150,22 @@ class Speaking:
             )
         with ExitStack() as stack:
             voice = stack.enter_context(self.voices.lease(order.model))
+            ids_per_sound = voice.voice.ids_per_sound
             request = stack.enter_context(self._request(order))
             pieces = stack.enter_context(_pieces(voice, request))
             first = next(pieces)
-            if order.seed is None and not plausible(first, order.speed):
+            if order.seed is None and not plausible(first, order.speed, ids_per_sound):
                 pieces.close()
                 request = _reseeded(request)
                 pieces = stack.enter_context(_pieces(voice, request))
                 first = next(pieces)
-            length = () if plausible(first, order.speed) else (IMPLAUSIBLE,)
+            fits = plausible(first, order.speed, ids_per_sound)
             return SpokenStream(
                 pieces=chain((first,), pieces),
                 sample_rate=voice.voice.sample_rate,
                 seed=request.options.seed,
                 model=voice.voice.model_id,
-                notices=(*_skipped(pieces.skipped), *length),
+                notices=(*_skipped(pieces.skipped), *_unfit(fits)),
                 close=stack.pop_all().close,
             )
 
@@ -209,20 +211,20 @@ def _pieces(voice: Synthesiser, request: SpeechRequest) -> closing[SpeechStream]
     return closing(voice.stream(request))
 
 
-def plausible(speech: Speech, speed: float) -> bool:
+def plausible(speech: Speech, speed: float, ids_per_sound: int = 1) -> bool:
     """Whether the length, without the pauses between sentences, fits the number of symbols."""
     spoken_s = (speech.duration_s - speech.pause_s) * speed
     slowest, fastest = _PLAUSIBLE_SYMBOLS_PER_S
-    return len(speech.durations) / fastest <= spoken_s <= max(_SHORT_S, len(speech.durations) / slowest)
+    n_sounds = len(speech.durations) / ids_per_sound
+    return n_sounds / fastest <= spoken_s <= max(_SHORT_S, n_sounds / slowest)
 
 
 def _reseeded(request: SpeechRequest) -> SpeechRequest:
     return replace(request, options=replace(request.options, seed=(request.options.seed + 1) % MAX_SEED))
 
 
-def _notices(speech: Speech, speed: float) -> tuple[str, ...]:
-    length = () if plausible(speech, speed) else (IMPLAUSIBLE,)
-    return (*speech.notices, *_skipped(speech.skipped), *length)
+def _unfit(fits: bool) -> tuple[str, ...]:
+    return () if fits else (IMPLAUSIBLE,)
 
 
 def _skipped(signs: tuple[str, ...]) -> tuple[str, ...]:

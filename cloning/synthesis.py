@@ -29,7 +29,7 @@ MAX_SEED = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class VoiceInfo:
-    """What a loaded voice is and where it runs."""
+    """What a loaded voice is and where it runs. `ids_per_sound` is 2 for a voice with blanks between its symbols."""
 
     name: str
     model_id: str
@@ -38,6 +38,7 @@ class VoiceInfo:
     sample_rate: int
     engine: str
     device: str
+    ids_per_sound: int = 1
 
 
 class Synthesiser:
@@ -57,7 +58,7 @@ class Synthesiser:
         self._ahead = 2 * engine.max_batch
         self.voice = VoiceInfo(
             config.name, model_id, config.encoder_id, tuple(config.text.languages), config.audio.sample_rate,
-            engine.name, engine.device,
+            engine.name, engine.device, 2 if text.spelling.blank else 1,
         )  # fmt: skip
 
     @classmethod

@@ -24,6 +24,7 @@ RATE = 24000
 class _Voice:
     model_id: str = "voice"
     sample_rate: int = RATE
+    ids_per_sound: int = 1
 
 
 @dataclass
@@ -163,6 +164,12 @@ def test_an_unknown_speaker_never_reaches_the_voice(store: Store, speaker_id: st
 )
 def test_what_length_is_plausible(seconds: float, n_symbols: int, speed: float, expected: bool) -> None:
     assert plausible(_speech(2 * seconds, 2 * n_symbols), speed) is expected
+
+
+def test_blanks_between_symbols_are_no_sounds() -> None:
+    fast = _speech(2, 100)
+    assert not plausible(fast, 1.0)
+    assert plausible(fast, 1.0, ids_per_sound=2)
 
 
 def test_pauses_that_the_text_asks_for_are_not_implausible() -> None:

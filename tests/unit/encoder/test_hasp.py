@@ -50,6 +50,11 @@ def test_mean_of_the_windows(network: Hasp, expected: dict[str, torch.Tensor], n
     torch.testing.assert_close(windows.mean(0)[None], expected[name], rtol=0, atol=TOLERANCE)
 
 
+def test_other_sounds_have_other_vectors(network: Hasp, expected: dict[str, torch.Tensor]) -> None:
+    other = network(torch.randn(1, 48_000, generator=torch.Generator().manual_seed(0)) * 0.1)
+    assert float((other - expected["whole"]).abs().max()) > 50 * TOLERANCE, "the fixture would hide differences"
+
+
 def test_clips_do_not_change_each_other(network: Hasp, expected: dict[str, torch.Tensor]) -> None:
     clips = [expected["waveform"][:20_000], expected["waveform"], expected["waveform"][:300]]
     together = network.embed_clips(clips)
