@@ -1,19 +1,21 @@
-"""The commands with which an admin keeps a store: prune, delete and undo, purge, audit."""
+"""The commands with which an admin keeps a store: prune, delete and undo, purge, audit, move, back up."""
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
-from api.command_line import AsJson, Named, Server, door, show
+from api.command_line import ACTOR, AsJson, Named, Server, door, settings_now, show
 
 Limit = Annotated[int, typer.Option(min=1, max=1000, help="How many.")]
 
 
 def register(app: typer.Typer) -> None:
     """Adds the commands to the command line."""
-    for command in (prune, delete, undelete, deleted, purge, audit):
+    for command in (prune, delete, undelete, deleted, purge, audit, export, backup, restore):
         app.command()(command)
+    app.command("import")(import_)
 
 
 def prune(  # noqa: PLR0913, PLR0917 - the options of a command
@@ -88,6 +90,60 @@ def audit(limit: Limit = 100, server: Server = None, as_json: AsJson = False) ->
     """Show who did what, newest first; no speaker is named."""
     with door(server) as opened:
         show(opened.audit(limit), as_json, _show_audit)
+
+
+def export(
+    file: Annotated[Path, typer.Argument(help="Archive to write.")],
+    speaker: Annotated[list[str] | None, typer.Option(help="An id; may be given again. By default all.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write speakers with their vectors, labels and uses into an archive, for another store."""
+    from api.report import show_facts
+    from api.services import open_store
+
+    with open_store(settings_now()) as store:
+        n_speakers = store.export(file, speaker or None, actor=ACTOR)
+    show({"file": str(file), "n_speakers": n_speakers}, as_json, show_facts)
+
+
+def import_(
+    file: Annotated[Path, typer.Argument(help="Archive that `voicekin export` wrote.")], as_json: AsJson = False
+) -> None:
+    """Add the speakers of an archive under their own ids; lists who could not come, and why."""
+    from api.services import open_store
+
+    with open_store(settings_now()) as store:
+        report = store.import_speakers(file, actor=ACTOR)
+    refused = [{"speaker_id": each[0], "name": each[1], "reason": each[2]} for each in report.refused]
+    show({"imported": report.imported, "refused": refused}, as_json, _show_imported)
+
+
+def backup(file: Annotated[Path, typer.Argument(help="Archive to write.")], as_json: AsJson = False) -> None:
+    """Write the whole database into one archive, as it is at one moment, while others go on."""
+    from api.report import show_facts
+    from store.backup import back_up
+
+    show({"file": str(file), "n_speakers": back_up(settings_now().store_config(), file)}, as_json, show_facts)
+
+
+def restore(
+    file: Annotated[Path, typer.Argument(help="Archive that `voicekin backup` wrote.")], as_json: AsJson = False
+) -> None:
+    """Fill a new database from a backup; whoever was erased since is erased again at the next start."""
+    from api.report import show_facts
+    from store.backup import restore as fill
+    from store.schema import migrate
+
+    config = settings_now().store_config()
+    migrate(config)
+    show({"n_speakers": fill(config, file)}, as_json, show_facts)
+
+
+def _show_imported(console: Console, document: dict[str, Any]) -> None:
+    from api.report import show_rows
+
+    console.print(f"{document['imported']} imported")
+    show_rows(console, ("speaker_id", "name", "reason"), document["refused"], "Nobody was refused.")
 
 
 def _show_deleted(console: Console, document: dict[str, Any]) -> None:

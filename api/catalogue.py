@@ -33,6 +33,7 @@ _CODES_OF: Mapping[type[Exception], str] = {
     store_errors.KeyReused: "key_reused",
     store_errors.BadName: "bad_name",
     store_errors.BadArgument: "bad_clip bad_labels bad_cursor bad_limit bad_policy",
+    store_errors.ArchiveRefused: "archive_refused",
     store_errors.StorageFull: "storage_full",
     store_errors.SchemaMismatch: "schema_missing schema_older schema_newer",
     store_errors.StoreUnavailable: "store_unavailable",

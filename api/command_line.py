@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from api.door import Door
     from api.settings import Settings
 
+ACTOR = "command line"
 Server = Annotated[str | None, typer.Option("--server", help="URL of a running server; by default, this machine.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 Model = Annotated[str | None, typer.Option(help="An installed voice; by default the one in use.")]

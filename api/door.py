@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from api.command_line import ACTOR
 from api.errors import RequestRefused, ServerRefused
 from api.settings import Settings
 
 Document = dict[str, Any]
-_ACTOR = "command line"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,18 +110,18 @@ class LocalDoor:
         from api.keeping import prune_policy
 
         body = PruneIn(**conditions)
-        report = self._store.prune(prune_policy(body.model_dump()), dry_run=body.dry_run, actor=_ACTOR)
+        report = self._store.prune(prune_policy(body.model_dump()), dry_run=body.dry_run, actor=ACTOR)
         return PruneOut.of(report).model_dump(mode="json")
 
     def delete(self, speaker: str, at_once: bool) -> Document:
         speaker_id = self._store.find(speaker).id
-        self._store.delete(speaker_id, actor=_ACTOR, at_once=at_once)
+        self._store.delete(speaker_id, actor=ACTOR, at_once=at_once)
         return {"speaker_id": speaker_id}
 
     def undelete(self, speaker_id: str) -> Document:
         from api.schemas import SpeakerOut
 
-        return SpeakerOut.of(self._store.bring_back(speaker_id, actor=_ACTOR)).model_dump(mode="json")
+        return SpeakerOut.of(self._store.bring_back(speaker_id, actor=ACTOR)).model_dump(mode="json")
 
     def deleted(self, limit: int) -> Document:
         from api.admin_schemas import DeletedListOut
@@ -131,7 +131,7 @@ class LocalDoor:
     def purge(self, speaker_ids: Sequence[str] | None) -> Document:
         from api.admin_schemas import ReceiptOut
 
-        return ReceiptOut.of(self._store.purge(speaker_ids, actor=_ACTOR)).model_dump(mode="json")
+        return ReceiptOut.of(self._store.purge(speaker_ids, actor=ACTOR)).model_dump(mode="json")
 
     def audit(self, limit: int) -> Document:
         from api.admin_schemas import AuditOut

@@ -57,6 +57,7 @@ KINDS: Mapping[type[Exception], Kind] = {
     store_errors.BadName: Kind(422, "The name cannot be used"),
     store_errors.BadArgument: Kind(422, "The request cannot be used"),
     store_errors.BadVector: Kind(409, "The vector cannot be stored"),
+    store_errors.ArchiveRefused: Kind(422, "The archive cannot be used"),
     store_errors.StorageFull: Kind(507, "The disk is full"),
     store_errors.SchemaMismatch: Kind(503, "The database has another schema"),
     store_errors.StoreUnavailable: Kind(503, "The database does not answer"),

@@ -7,6 +7,7 @@ StoreError
 ├── BadName              bad_name
 ├── BadArgument          bad_clip, bad_labels, bad_cursor, bad_limit, bad_policy
 ├── BadVector            bad_vector, wrong_encoder
+├── ArchiveRefused       archive_refused
 ├── StorageFull          storage_full
 ├── SchemaMismatch       schema_missing, schema_older, schema_newer
 └── StoreUnavailable     store_unavailable
@@ -45,6 +46,10 @@ class BadArgument(StoreError):
 
 class BadVector(StoreError):
     """A vector that is not finite, not of norm 1, of the wrong width or of another encoder."""
+
+
+class ArchiveRefused(StoreError):
+    """An archive that is damaged, of another format, or that cannot be written; nothing of it was taken."""
 
 
 class StorageFull(StoreError):

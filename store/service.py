@@ -8,7 +8,7 @@ from datetime import datetime
 from store import checks
 from store.errors import StoreError
 from store.grouping import Group
-from store.removing import Removing
+from store.moving import Moving
 from store.speakers import SpeakerRepository
 from store.types import (
     ClipRecord,
@@ -40,7 +40,7 @@ class Enrolling:
 _Results = list[Speaker | Exception]
 
 
-class Store(Removing):
+class Store(Moving):
     """Speakers in SQL, with an index and a pool that follow it. Safe to use from many threads."""
 
     def __init__(self, config: StoreConfig) -> None:

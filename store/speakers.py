@@ -11,8 +11,18 @@ from store.checks import as_speaker_id, mean_vector, name_key, read_cursor, writ
 from store.errors import BadVector, NameTaken
 from store.pruning import Candidate
 from store.tables import ClipRow, EncoderRow, SpeakerRow, TombstoneRow, UsageRow, UtcDateTime
-from store.types import ClipRecord, NewSpeaker, Page, Speaker
-from store.voices import ROWS_PER_FETCH, VoiceQueries, affected, chunks, not_found, required_id, to_bytes, to_vector
+from store.types import ClipRecord, NewSpeaker, Page, Speaker, SpeakerRecord
+from store.voices import (
+    ROWS_PER_FETCH,
+    VoiceQueries,
+    affected,
+    chunks,
+    clip_record,
+    not_found,
+    required_id,
+    to_bytes,
+    to_vector,
+)
 
 
 class SpeakerRepository(VoiceQueries):
@@ -20,12 +30,19 @@ class SpeakerRepository(VoiceQueries):
 
     def add(self, new: NewSpeaker, revision: int) -> Speaker:
         """The new speaker. Raises: NameTaken, BadVector, before anything is written."""
+        return self.put(SpeakerRecord(str(uuid.uuid4()), new, datetime.now(UTC), None, 0), revision)
+
+    def put(self, record: SpeakerRecord, revision: int) -> Speaker:
+        """The speaker of this record, whose id must be free.
+
+        Raises: NameTaken, BadVector, before anything is written.
+        """
+        new, now = record.new, record.created_at
         self._require_free(new.name, None)
         vector = mean_vector([clip.vector for clip in new.clips])
         self._register(new.encoder_id, len(new.clips[0].vector))
-        now = datetime.now(UTC)
         row = SpeakerRow(
-            id=str(uuid.uuid4()),
+            id=record.id,
             name=new.name,
             name_key=name_key(new.name),
             encoder_id=new.encoder_id,
@@ -38,7 +55,7 @@ class SpeakerRepository(VoiceQueries):
             created_at=now,
             updated_at=now,
             revision=revision,
-            usage=UsageRow(last_used_at=None, uses=0),
+            usage=UsageRow(last_used_at=record.last_used_at, uses=record.uses),
         )
         self._session.add(row)
         self._session.flush()
@@ -134,9 +151,7 @@ class SpeakerRepository(VoiceQueries):
         """A clip of any speaker with these bytes, embedded by this encoder."""
         same = (ClipRow.sha256 == sha256, ClipRow.encoder_id == encoder_id)
         row = self._session.scalar(select(ClipRow).where(*same).limit(1))
-        if row is None:
-            return None
-        return ClipRecord(row.sha256, to_vector(row.vector), row.duration_s, row.voiced_s, row.n_partials, row.snr_db)
+        return None if row is None else clip_record(row)
 
     def touch(self, uses: Mapping[str, tuple[datetime, int]]) -> None:
         """Adds uses and moves the last use forward; speakers that are gone are passed over."""

@@ -76,6 +76,25 @@ class Speaker:
 
 
 @dataclass(frozen=True, slots=True)
+class SpeakerRecord:
+    """A speaker as it moves between stores: all but what the new store decides."""
+
+    id: str
+    new: NewSpeaker
+    created_at: datetime
+    last_used_at: datetime | None
+    uses: int
+
+
+@dataclass(frozen=True, slots=True)
+class ImportReport:
+    """How many speakers came, and who did not: (id, name, reason)."""
+
+    imported: int
+    refused: tuple[tuple[str, str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RequestKey:
     """What makes a repeated enrolment the same one: a client's key, and a digest of all that it sent with it."""
 

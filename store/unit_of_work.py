@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Self, TypeVar
 
@@ -88,6 +88,19 @@ class Database:
         """
         with self._transaction() as session:
             yield SpeakerRepository(session)
+
+    @contextmanager
+    def reading_session(self) -> Iterator[Session]:
+        """One read transaction, for what reads whole tables. Raises: StoreUnavailable."""
+        with translated_faults(), Session(self._reading) as session, session.begin():
+            yield session
+
+    def writing_session(self) -> AbstractContextManager[Session]:
+        """One write transaction under no new revision, for what fills whole tables.
+
+        Raises: StorageFull, StoreUnavailable.
+        """
+        return self._transaction()
 
     def empty_log(self) -> None:
         """Moves SQLite's log into the database, so that what was removed is nowhere on disk; not while others read."""

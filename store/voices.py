@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from store.checks import as_speaker_id
 from store.errors import SpeakerNotFound
 from store.tables import ClipRow, SpeakerRow, StateRow, TombstoneRow
-from store.types import FloatArray
+from store.types import ClipRecord, FloatArray, NewSpeaker, SpeakerRecord
 
 # Both databases bound the parameters of one statement.
 _IDS_PER_STATEMENT = 500
@@ -81,6 +81,10 @@ class VoiceQueries:
         statement = select(TombstoneRow.speaker_id, TombstoneRow.revision).where(TombstoneRow.revision > revision)
         return {row.speaker_id: row.revision for row in self._session.execute(statement)}
 
+    def is_gone(self, speaker_id: str) -> bool:
+        """Whether the speaker was here and went."""
+        return self._session.get(TombstoneRow, speaker_id) is not None
+
     def revisions(self) -> dict[str, int]:
         """Every speaker's revision."""
         return {row.id: row.revision for row in self._session.execute(select(SpeakerRow.id, SpeakerRow.revision))}
@@ -92,6 +96,29 @@ class VoiceQueries:
             statement = select(SpeakerRow.id, SpeakerRow.name, SpeakerRow.revision).where(SpeakerRow.id.in_(ids))
             found.update((id_, (name, revision)) for id_, name, revision in self._session.execute(statement))
         return found
+
+    def ids_by_encoder(self) -> list[tuple[str, str]]:
+        """Every speaker's id and encoder, those of one encoder together."""
+        statement = select(SpeakerRow.id, SpeakerRow.encoder_id).order_by(SpeakerRow.encoder_id, SpeakerRow.id)
+        return [(row.id, row.encoder_id) for row in self._session.execute(statement)]
+
+    def encoders_of(self, speaker_ids: Sequence[str]) -> list[tuple[str, str]]:
+        """As `ids_by_encoder`, of these speakers alone. Raises: SpeakerNotFound."""
+        keys = [self.voice_key(speaker_id) for speaker_id in set(speaker_ids)]
+        return sorted(((key[0], key[1]) for key in keys), key=lambda pair: (pair[1], pair[0]))
+
+    def records(self, speaker_ids: Sequence[str]) -> list[SpeakerRecord]:
+        """These speakers with all that moves to another store, in this order."""
+        clips: dict[str, list[ClipRecord]] = {}
+        rows: dict[str, SpeakerRow] = {}
+        for ids in chunks(speaker_ids):
+            found = select(ClipRow).where(ClipRow.speaker_id.in_(ids)).order_by(ClipRow.speaker_id, ClipRow.sha256)
+            for clip in self._session.scalars(found):
+                clips.setdefault(clip.speaker_id, []).append(clip_record(clip))
+            rows |= {row.id: row for row in self._session.scalars(select(SpeakerRow).where(SpeakerRow.id.in_(ids)))}
+        records = [_record(rows[speaker_id], clips[speaker_id]) for speaker_id in speaker_ids]
+        self._session.expunge_all()
+        return records
 
     def counts(self) -> tuple[int, int]:
         """How many speakers and clips there are."""
@@ -131,6 +158,16 @@ def required_id(speaker_id: str) -> str:
 def not_found() -> SpeakerNotFound:
     # Whether it never existed or was deleted is nobody's business.
     return SpeakerNotFound("speaker_not_found", "there is no such speaker: list the speakers to see those there are")
+
+
+def clip_record(row: ClipRow) -> ClipRecord:
+    """The clip as callers see it."""
+    return ClipRecord(row.sha256, to_vector(row.vector), row.duration_s, row.voiced_s, row.n_partials, row.snr_db)
+
+
+def _record(row: SpeakerRow, clips: Sequence[ClipRecord]) -> SpeakerRecord:
+    new = NewSpeaker(row.name, row.encoder_id, tuple(clips), row.labels, row.report, row.pinned)
+    return SpeakerRecord(row.id, new, row.created_at, row.usage.last_used_at, row.usage.uses)
 
 
 def affected(session: Session, statement: Delete) -> int:

@@ -111,6 +111,25 @@ def test_the_command_line_does_the_same(keeper: RunningServer, remote: bool) -> 
     assert voicekin("audit", "--limit", "1")["lines"][0]["action"] == "purge"  # type: ignore[index]
 
 
+def test_speakers_and_backups_move_by_the_command_line(keeper: RunningServer, tmp_path: Path) -> None:
+    def voicekin(state: str, *arguments: str) -> dict[str, object]:
+        environment = keeper.environment | ({"VOICEKIN_STATE_DIR": state} if state else {})
+        words = command(*arguments, "--json")
+        done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
+        return dict(json.loads(done.stdout))
+
+    with httpx.Client(base_url=keeper.url, timeout=60) as client:
+        ada = post(client, "Ada").json()["speaker_id"]
+    archive, whole = str(tmp_path / "a.zip"), str(tmp_path / "b.zip")
+    assert voicekin("", "export", archive)["n_speakers"] == 1
+    assert voicekin("", "import", archive)["refused"] == [{"speaker_id": ada, "name": "Ada", "reason": "exists"}]
+    assert voicekin("", "backup", whole)["n_speakers"] == 1, "while the server runs"
+    assert voicekin(str(tmp_path / "new"), "restore", whole)["n_speakers"] == 1
+    (speaker,) = voicekin(str(tmp_path / "new"), "speakers")["speakers"]  # type: ignore[misc]
+    assert (speaker["speaker_id"], speaker["name"]) == (ada, "Ada")  # type: ignore[index]
+
+
 def test_scheduled_pruning_needs_a_condition(tmp_path: Path, voice_dir: Path) -> None:
     environment = environment_of(tmp_path, voice_dir, PRUNE_EVERY_S="60")
     serve = command("serve", "--port", "0")

@@ -18,7 +18,7 @@ from api.work import Workers
 
 ROOM = Path(api.__file__).parent
 # What only the command line or the start can meet, or what no client can cause by one request.
-NOT_OVER_HTTP = {"settings_invalid", "server_unreachable", "server_failed"}
+NOT_OVER_HTTP = {"settings_invalid", "server_unreachable", "server_failed", "archive_refused"}
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,148 @@
+"""The part of the store's front that moves speakers to another store: export, import.
+
+An archive holds shards of at most 1,000 speakers of one encoder: `speakers-N.json`, a list of speakers with the figures
+of their clips, and `speakers-N.safetensors`, whose tensor `clips` has one row for each of these clips, in their order.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors
+import safetensors.numpy
+
+from store import checks
+from store.archive import ArchiveReader, ArchiveWriter, reading, writing
+from store.errors import ArchiveRefused, StoreError
+from store.removing import Removing
+from store.types import ClipRecord, ImportReport, NewSpeaker, SpeakerRecord
+from store.unit_of_work import Reading, UnitOfWork
+
+FORMAT = "voicekin-speakers-1"
+_SPEAKERS_PER_SHARD = 1000
+
+
+class Moving(Removing):
+    """Verbs that take speakers out of a store and into one, with vectors, labels, reports and uses."""
+
+    def export(self, path: Path, speaker_ids: Sequence[str] | None = None, actor: str = "api") -> int:
+        """Writes an archive of these speakers, or of all, as they are at one moment; how many they are.
+
+        Raises: SpeakerNotFound, ArchiveRefused, StorageFull, StoreUnavailable.
+        """
+        facts: dict[str, Any] = {"format": FORMAT, "created_at": datetime.now(UTC).isoformat()}
+        with writing(path, facts) as archive:
+            n_speakers, n_clips = self._database.read_all(lambda unit: _write(unit, archive, speaker_ids))
+            facts |= {"n_speakers": n_speakers, "n_clips": n_clips}
+        with self._database.write() as unit:
+            unit.ledger.note(actor, "export", n_speakers, n_clips)
+        return n_speakers
+
+    def import_speakers(self, path: Path, actor: str = "api") -> ImportReport:
+        """Adds the archive's speakers under their own ids; who cannot be added is listed with the reason.
+
+        The whole archive is checked before anything is added.
+        Raises: ArchiveRefused, StorageFull, StoreUnavailable.
+        """
+        imported, refused = 0, list[tuple[str, str, str]]()
+        erased = self._erasures.read()
+        with reading(path, FORMAT) as archive:
+            for _ in _read(archive):
+                pass
+            for records in _read(archive):
+                with self._database.write() as unit:
+                    reasons = [_take(unit, record, erased) for record in records]
+                    found = [record for record, reason in zip(records, reasons, strict=True) if reason is None]
+                    unit.ledger.note(actor, "import", len(found), sum(len(each.new.clips) for each in found))
+                imported += len(found)
+                refused += [(e.id, e.new.name, why) for e, why in zip(records, reasons, strict=True) if why is not None]
+                self._follow_commit()
+        return ImportReport(imported, tuple(refused))
+
+
+def _write(unit: Reading, archive: ArchiveWriter, speaker_ids: Sequence[str] | None) -> tuple[int, int]:
+    ids = unit.speakers.ids_by_encoder() if speaker_ids is None else unit.speakers.encoders_of(speaker_ids)
+    n_clips = number = 0
+    for _, group in groupby(ids, key=lambda pair: pair[1]):
+        mine = [speaker_id for speaker_id, _ in group]
+        for start in range(0, len(mine), _SPEAKERS_PER_SHARD):
+            records = unit.speakers.records(mine[start : start + _SPEAKERS_PER_SHARD])
+            vectors = np.stack([clip.vector for record in records for clip in record.new.clips])
+            archive.add(f"speakers-{number:06}.json", json.dumps([_document(each) for each in records]).encode())
+            archive.add(f"speakers-{number:06}.safetensors", safetensors.numpy.save({"clips": vectors}))
+            n_clips, number = n_clips + len(vectors), number + 1
+    return len(ids), n_clips
+
+
+def _document(record: SpeakerRecord) -> dict[str, Any]:
+    new = asdict(record.new)
+    clips = [{name: value for name, value in clip.items() if name != "vector"} for clip in new["clips"]]
+    last_used_at = None if record.last_used_at is None else record.last_used_at.isoformat()
+    own = {"id": record.id, "created_at": record.created_at.isoformat(), "last_used_at": last_used_at}
+    return {**new, **own, "uses": record.uses, "clips": clips}
+
+
+def _read(archive: ArchiveReader) -> Iterator[list[SpeakerRecord]]:
+    for name in sorted(archive.manifest["sha256"]):
+        if not name.endswith(".json"):
+            continue
+        try:
+            vectors = safetensors.numpy.load(archive.read(name.removesuffix(".json") + ".safetensors"))["clips"]
+            yield _records(archive.json(name), vectors)
+        except ArchiveRefused:
+            raise
+        except (KeyError, TypeError, ValueError, StopIteration, safetensors.SafetensorError, StoreError) as error:
+            message = f"the archive is damaged: {name} lacks or mistakes {error}; take another copy"
+            raise ArchiveRefused("archive_refused", message) from error
+
+
+def _records(documents: Sequence[Mapping[str, Any]], vectors: "np.ndarray[Any, Any]") -> list[SpeakerRecord]:
+    rows = iter(vectors)
+    records = [_record(document, rows) for document in documents]
+    if next(rows, None) is not None:
+        raise ValueError("vectors without clips")
+    return records
+
+
+def _record(document: Mapping[str, Any], rows: Iterator[Any]) -> SpeakerRecord:
+    figures = ("sha256", "duration_s", "voiced_s", "n_partials", "snr_db")
+    clips = [ClipRecord(vector=next(rows), **{name: clip[name] for name in figures}) for clip in document["clips"]]
+    speaker_id = checks.as_speaker_id(document["id"])
+    if speaker_id is None:
+        raise ValueError("the id of a speaker")
+    new = NewSpeaker(
+        name=checks.clean_name(document["name"]),
+        encoder_id=checks.check_encoder_id(document["encoder_id"]),
+        clips=checks.check_clips(clips),
+        labels=checks.clean_labels(document["labels"]),
+        report=checks.clean_report(document["report"]),
+        pinned=bool(document["pinned"]),
+    )
+    used = document["last_used_at"]
+    last_used_at = None if used is None else _time(used)
+    return SpeakerRecord(speaker_id, new, _time(document["created_at"]), last_used_at, int(document["uses"]))
+
+
+def _time(spelt: str) -> datetime:
+    when = datetime.fromisoformat(spelt)
+    if when.tzinfo is None:
+        raise ValueError("the offset of a time")
+    return when
+
+
+def _take(unit: UnitOfWork, record: SpeakerRecord, erased: set[str]) -> str | None:
+    """Adds the speaker, or says why not."""
+    if unit.speakers.existing([record.id]) or unit.trash.existing([record.id]):
+        return "exists"
+    if record.id in erased or unit.speakers.is_gone(record.id):
+        return "erased"
+    try:
+        unit.speakers.put(record, unit.revision)
+    except StoreError as error:
+        return error.code
+    return None
