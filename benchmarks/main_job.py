@@ -1,6 +1,6 @@
 """The main job on one device: enrolment, speech, and the time from process start to ready.
 
-    python -m benchmarks.main_job --device cpu --threads 2
+python -m benchmarks.main_job --device cpu --threads 2
 """
 
 import argparse

@@ -34,9 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def engines(folder: Path) -> Iterator[tuple[EagerEngine, EagerEngine]]:
-    on_cpu, on_gpu = (
-        EagerEngine(bundle.load_model(folder, torch.device(d)), torch.device(d)) for d in ("cpu", "cuda")
-    )
+    on_cpu, on_gpu = (EagerEngine(bundle.load_model(folder, torch.device(d)), torch.device(d)) for d in ("cpu", "cuda"))
     yield on_cpu, on_gpu
     on_cpu.close()
     on_gpu.close()
