@@ -65,14 +65,15 @@ class IndexFollower:
             self._n_unsaved += self._n_repaired
         if self._n_repaired:
             _log.warning("index: %d entries differed from the database and were repaired", self._n_repaired)
+        if self._is_save_due():
+            self.save()
 
     def follow(self) -> None:
         """Brings the index to the revision of SQL. Raises: StoreUnavailable."""
         with self._turn:
             self._database.read(self._catch_up)
-            due = self._n_unsaved >= max(_MIN_CHANGES_PER_SAVE, _CHANGES_PER_SAVE_SHARE * len(self._index))
         self._index.prepare_beside()
-        if due:
+        if self._is_save_due():
             self.save()
 
     def close(self) -> None:
@@ -96,6 +97,10 @@ class IndexFollower:
             self._forget(gone)
         except (OSError, StoreError) as error:
             _log.warning("index: no snapshot was saved, the next start will rebuild it: %s", error)
+
+    def _is_save_due(self) -> bool:
+        with self._turn:
+            return self._n_unsaved >= max(_MIN_CHANGES_PER_SAVE, _CHANGES_PER_SAVE_SHARE * len(self._index))
 
     def agrees(self) -> bool:
         """Whether the index holds exactly the voices of SQL, after catching up. Raises: StoreUnavailable."""

@@ -28,7 +28,7 @@ class Shelf:
     speaker_ids: tuple[str, ...]
     revisions: IntArray
     vectors: FloatArray
-    coarse: bytes | None = None
+    coarse: bytes | memoryview | None = None
 
 
 class VectorRows:
@@ -161,8 +161,12 @@ class VectorRows:
     def _reserve(self, size: int) -> None:
         if size > len(self._vectors):
             room = max(size, round(len(self._vectors) * _GROWTH), _MIN_ROWS)
-            # No view of these outlives a call, and moving them in place spares a second copy of a gigabyte.
-            self._vectors.resize((room, self.width), refcheck=False)
+            if len(self._vectors):
+                # No view of it outlives a call, and growing in place spares a second copy of a gigabyte.
+                self._vectors.resize((room, self.width), refcheck=False)
+            else:
+                # Growing would fill it with zeros first.
+                self._vectors = np.empty((room, self.width), np.float32)
             self._revisions.resize(room, refcheck=False)
             self._numbers.resize(room, refcheck=False)
         needed = self.n_numbers + size - len(self._ids)

@@ -158,7 +158,7 @@ def _read_shelves(headers: Sequence[dict[str, Any]], body: memoryview) -> Iterat
             _spell_ids(body[start:ids]),
             np.frombuffer(body[ids:revisions], dtype="<i8"),
             np.frombuffer(body[revisions:stop], dtype="<f4").reshape(count, width),
-            bytes(body[stop:end]) or None,
+            body[stop:end] if end > stop else None,
         )
         start = end
 
