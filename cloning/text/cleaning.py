@@ -11,6 +11,13 @@ _AND = {"en": " and ", "fr": " et ", "it": " e ", "pt": " e ", "ca": " i "}
 _BRACKETS = re.compile(r"[<>()\[\]\"]+")
 _DIGIT = re.compile(r"\d")
 _SPACES = re.compile(r"\s+")
+_NUMBER = re.compile(
+    r"(?P<money>[$£€])?(?P<number>\d+(?:,\d{3})*(?:\.\d+)?)(?P<ending>(?:st|nd|rd|th)\b)?(?P<percent>\s?%)?"
+)
+_MONEY = {"$": ("dollar", "cents"), "£": ("pound", "pence"), "€": ("euro", "cents")}
+_YEARS = (*range(1100, 2000), *range(2010, 2100))
+# Longer ones have no name.
+_LONGEST_NUMBER = 33
 
 
 def clean(text: str, cleaner: str, language: str) -> str:
@@ -38,4 +45,34 @@ def _plain_marks(text: str, language: str) -> str:
 def _numbers_in_words(text: str) -> str:
     from hibari.g2p.normalize import normalize
 
-    return str(normalize(normalise(fold(text))))
+    return _NUMBER.sub(_in_words, str(normalize(normalise(fold(text)))))
+
+
+def _in_words(match: re.Match[str]) -> str:
+    from hibari.g2p import numbers
+
+    figures = match["number"].replace(",", "")
+    whole, _, part = figures.partition(".")
+    if len(whole) > _LONGEST_NUMBER:
+        words = " ".join(numbers.cardinal(int(figure)) for figure in figures if figure != ".")
+    elif match["money"]:
+        words = _amount(match["money"], int(whole), part)
+    elif part:
+        words = numbers.decimal(figures)
+    elif match["ending"]:
+        words = numbers.ordinal(int(whole))
+    elif len(whole) == 4 and "," not in match["number"] and int(whole) in _YEARS:
+        words = numbers.year(int(whole))
+    else:
+        words = numbers.cardinal(int(whole))
+    spaced = " percent" if match["percent"] else ""
+    return str(words).replace("-", " ").replace(",", "") + spaced
+
+
+def _amount(sign: str, whole: int, part: str) -> str:
+    from hibari.g2p import numbers
+
+    unit, small = _MONEY[sign]
+    words = f"{numbers.cardinal(whole)} {unit}{'' if whole == 1 else 's'}"
+    cents = int(part.ljust(2, "0")[:2]) if part else 0
+    return f"{words} and {numbers.cardinal(cents)} {small}" if cents else words

@@ -1,5 +1,6 @@
 """Front ends of voices that are spelt to: one id a character, of letters or of IPA."""
 
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -19,6 +20,8 @@ from cloning.types import Spelling, SpokenText
 _MARKS = ".,!?;:…"
 # As most voices write IPA: stressed vowels of these are long.
 _LONG = {"i": "iː", "u": "uː", "ɑ": "ɑː", "ɔ": "ɔː", "ɚ": "ɜː"}
+# Letters that do not come apart into a plain one and a mark.
+_UNMARKED = {"ł": "l", "ø": "o", "đ": "d", "ı": "i", "ß": "ss", "æ": "ae", "œ": "oe", "þ": "th", "ð": "d"}
 _IPA = {"d͡ʒ": "dʒ", "t͡ʃ": "tʃ", GAP: " "}
 _NEAREST = {"ɡ": "g", "g": "ɡ", "ɹ": "r", "ɚ": "əɹ", "ɜ": "ə", "ː": "", "ʌ": "ɐ", "æ": "a"}
 
@@ -99,7 +102,11 @@ class CharacterFrontEnd:
         return Word(word, tuple(letters), mark, tuple(skipped))
 
     def _nearest(self, char: str) -> str:
-        return "".join(letter for letter in fold(char) if letter in self._symbols and letter != " ")
+        """A character that the voice was not taught, in its plain form: without marks, or spelt out."""
+        for plain in (fold(char), _UNMARKED.get(char, ""), unicodedata.normalize("NFD", char)[0]):
+            if found := "".join(letter for letter in plain if letter in self._symbols and letter != " "):
+                return found
+        return ""
 
     def _spoken(self, words: list[Word], piece: Piece, skipped: tuple[str, ...]) -> list[SpokenText]:
         breaths = parts(words, self._max_letters)

@@ -1,5 +1,6 @@
 """Installed voices: how they come, are chosen, checked and go, and that a half-written one never counts."""
 
+import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -42,7 +43,9 @@ def test_a_yourtts_folder_becomes_a_voice_with_its_own_encoder(shelf: Shelf) -> 
     assert brought.encoder_id.startswith("hasp-")
     assert brought.languages == ("en", "fr-fr", "pt-br")
     assert shelf.verify("brought") == voice.info
-    assert "licence" in (voice.folder / "card.md").read_text("utf-8")
+    card = (voice.folder / "card.md").read_text("utf-8")
+    assert "licence" in card
+    assert hashlib.sha256((COQUI / "yourtts" / "model_file.pth").read_bytes()).hexdigest() in card
 
 
 def test_a_voice_of_one_speaker_takes_the_bundled_encoder(shelf: Shelf) -> None:
@@ -58,6 +61,16 @@ def test_a_voice_that_follows_d_vectors_needs_its_encoder(shelf: Shelf, tmp_path
     with pytest.raises(BundleError, match=r"missing config_se\.json, model_se\.pth"):
         import_coqui(shelf, COQUI / "multi")
     assert names_on_disk(shelf, tmp_path) == []
+
+
+def test_a_voice_that_cannot_be_spelt_to_here_is_not_installed(shelf: Shelf, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(COQUI / "single", tmp_path / "source"))
+    config = json.loads((folder / "config.json").read_text())
+    config |= {"phoneme_language": "de", "languages": []}
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(BundleError, match="none of the voice's languages can be read"):
+        import_coqui(shelf, folder)
+    assert shelf.names() == (BUNDLED,)
 
 
 def cut(folder: Path) -> None:

@@ -176,3 +176,12 @@ def test_values_that_are_not_finite(tmp_path) -> None:
     folder = copied(tmp_path, "yourtts")
     edit_tensors(folder, lambda table: table["emb_l.weight"].fill_(float("nan")))
     refused(folder, "bundle_corrupt", "emb_l.weight", "not finite")
+
+
+def test_speakers_in_a_pickle_are_read_and_checked(tmp_path) -> None:
+    folder = copied(tmp_path, "multi")
+    (folder / "speakers.json").unlink()
+    torch.save({"clip.wav": {"name": "ada", "embedding": [0.0] * 12}}, folder / "speakers.pth")
+    assert read(folder).config.speaker.d_vector == 12
+    torch.save({"clip.wav": {"name": "ada", "embedding": [0.0] * 9}}, folder / "speakers.pth")
+    refused(folder, "bundle_mismatch", "speakers.pth", "9 numbers", "asks for 12")
