@@ -49,7 +49,7 @@ class StoreMachine(RuleBasedStateMachine):
     @initialize()
     def open(self) -> None:
         self.folder = Path(tempfile.mkdtemp())
-        self.config = StoreConfig(f"sqlite:///{self.folder}/voices.db", self.folder)
+        self.config = StoreConfig(f"sqlite:///{self.folder}/voices.db", self.folder, grace_s=1e8)
         migrate(self.config)
         self.store = Store.open(self.config)
         self.voices: dict[str, tuple[str, str, set[int]]] = {}
@@ -57,6 +57,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.pinned: set[str] = set()
         self.used: dict[str, int] = {}
         self.gone: set[str] = set()
+        self.trash: dict[str, tuple[tuple[str, str, set[int]], bool, int | None]] = {}
         self.clock = 0
 
     @rule(target=ids, name=NAMES, encoder=ENCODERS, numbers=st.lists(NUMBERS, min_size=1, max_size=3))
@@ -98,13 +99,47 @@ class StoreMachine(RuleBasedStateMachine):
             self.used[id_] = self.clock
 
     @rule(id_=consumes(ids))
-    def delete(self, id_: str) -> None:
+    def erase(self, id_: str) -> None:
         if id_ in self.gone:
             with pytest.raises(SpeakerNotFound):
-                self.store.delete(id_)
+                self.store.delete(id_, at_once=True)
             return
-        self.store.delete(id_)
+        assert self.store.delete(id_, at_once=True) is not None
         self._forget({id_})
+
+    @rule(id_=ids)
+    def delete(self, id_: str) -> None:
+        if id_ in self.voices:
+            assert self.store.delete(id_) is None
+            self._put_into_trash({id_})
+
+    @rule(id_=ids)
+    def undo(self, id_: str) -> None:
+        if id_ not in self.trash:
+            with pytest.raises(SpeakerNotFound):
+                self.store.bring_back(id_)
+            return
+        voice, pinned, used = self.trash[id_]
+        if name_key(voice[0]) in {name_key(name) for name, _, _ in self.voices.values()}:
+            with pytest.raises(NameTaken):
+                self.store.bring_back(id_)
+            return
+        self.revisions[id_] = self.store.bring_back(id_).revision
+        self.voices[id_] = voice
+        self.gone.discard(id_)
+        del self.trash[id_]
+        if pinned:
+            self.pinned.add(id_)
+        if used is not None:
+            self.used[id_] = used
+
+    @rule(all_of_them=st.booleans())
+    def purge(self, all_of_them: bool) -> None:
+        chosen = sorted(self.trash)[: None if all_of_them else 1]
+        assert self.store.purge(chosen).n_speakers == len(chosen)
+        assert self.store.purge().n_speakers == 0
+        for id_ in chosen:
+            del self.trash[id_]
 
     @rule(days=st.integers(1, 4))
     def prune(self, days: int) -> None:
@@ -116,7 +151,7 @@ class StoreMachine(RuleBasedStateMachine):
         report = self.store.prune(PrunePolicy(unused_for_days=days), now)
         assert {id_ for id_, _, _ in report.victims} == stale
         assert report.kept == len(self.voices) - len(stale)
-        self._forget(stale)
+        self._put_into_trash(stale)
 
     @rule(damage=st.booleans())
     def restart(self, damage: bool) -> None:
@@ -149,6 +184,7 @@ class StoreMachine(RuleBasedStateMachine):
             vector, encoder_id, revision = self.store.d_vector(id_)
             np.testing.assert_allclose(vector, mean(had), atol=1e-6)
             assert (encoder_id, revision, self.store.find(name).id) == (encoder, self.revisions[id_], id_)
+        assert {each.id for each in self.store.deleted(1000)} == set(self.trash)
         for id_ in self.gone:
             with pytest.raises(SpeakerNotFound):
                 self.store.d_vector(id_)
@@ -158,6 +194,11 @@ class StoreMachine(RuleBasedStateMachine):
         if hasattr(self, "store"):
             self.store.close()
             shutil.rmtree(self.folder)
+
+    def _put_into_trash(self, ids: set[str]) -> None:
+        for id_ in ids:
+            self.trash[id_] = (self.voices[id_], id_ in self.pinned, self.used.get(id_))
+        self._forget(ids)
 
     def _forget(self, ids: set[str]) -> None:
         self.gone |= ids

@@ -3,15 +3,17 @@
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from alembic import command
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.migration import MigrationContext
-from sqlalchemy import inspect
-from store_samples import new_speaker
+from sqlalchemy import inspect, text
+from store_samples import ENCODER, new_speaker, sha256, unit_vector
 
 from store.connections import connect
 from store.errors import SchemaMismatch
@@ -21,6 +23,7 @@ from store.tables import Base
 from store.types import StoreConfig
 
 ROOT = Path(__file__).parents[3]
+SPEAKER_ID = "0b9d3a50-7d0c-4d1e-9a53-1f0f6f9f1d11"
 NEXT = """
 import sqlalchemy as sa
 from alembic import op
@@ -84,6 +87,54 @@ def test_the_migrations_can_be_undone(config: StoreConfig) -> None:
     engine.dispose()
     migrate(config)
     Store.open(config).close()
+
+
+def test_a_filled_first_revision_is_migrated_up_and_down_without_a_loss(bare_config: StoreConfig) -> None:
+    bare_config.state_dir.mkdir(parents=True, exist_ok=True)
+    run_alembic(bare_config, command.upgrade, "0001")
+    vector, when = unit_vector(1), "2026-01-02 03:04:05.000006+00:00"
+    rows = {
+        "encoders": {"id": ENCODER, "width": 32},
+        "speakers": {
+            "id": SPEAKER_ID, "name": "Anna", "name_key": "anna", "encoder_id": ENCODER, "vector": vector.tobytes(),
+            "labels": "{}", "report": '{"coherence": 0.5}', "pinned": False, "n_clips": 1, "speech_s": 4.25,
+            "created_at": when, "updated_at": when, "revision": 1,
+        },
+        "clips": {
+            "id": "c", "speaker_id": SPEAKER_ID, "sha256": sha256(1), "encoder_id": ENCODER, "vector": vector.tobytes(),
+            "duration_s": 5.5, "voiced_s": 4.25, "n_partials": 3, "snr_db": None, "created_at": when,
+        },
+        "usage": {"speaker_id": SPEAKER_ID, "last_used_at": None, "uses": 7},
+        "tombstones": {"speaker_id": "00000000-0000-4000-8000-000000000000", "revision": 2},
+        "audit": {"id": 1, "at": when, "actor": "http", "action": "delete", "n_speakers": 1, "n_clips": 1},
+    }  # fmt: skip
+    engine = connect(bare_config)
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE state SET revision = 2"))
+        for table, row in rows.items():
+            names = ", ".join(row), ", ".join(f":{name}" for name in row)
+            connection.execute(text(f"INSERT INTO {table} ({names[0]}) VALUES ({names[1]})"), row)
+    for _ in range(2):
+        assert migrate(bare_config) == "0002"
+        with engine.connect() as connection:
+            for table in rows:
+                assert connection.execute(text(f"SELECT count(*) FROM {table}")).scalar_one() == 1, table
+        with Store.open(bare_config) as store:
+            speaker = store.get(SPEAKER_ID)
+            assert (speaker.name, speaker.uses, speaker.report) == ("Anna", 7, {"coherence": 0.5})
+            assert store.similar(vector, ENCODER, 1)[0].speaker_id == SPEAKER_ID and store.index_agrees()
+            assert store.audit()[0].action == "delete" and store.audit()[0].receipt is None
+        run_alembic(bare_config, command.downgrade, "0001")
+    engine.dispose()
+
+
+def run_alembic(config: StoreConfig, verb: Callable[[Config, str], None], revision: str) -> None:
+    engine = connect(config)
+    with engine.begin() as connection:
+        script = _alembic_config()
+        script.attributes["connection"] = connection
+        verb(script, revision)
+    engine.dispose()
 
 
 def test_processes_that_start_at_once_migrate_once(bare_config: StoreConfig, tmp_path: Path) -> None:
