@@ -79,7 +79,8 @@ class Removing(StoreCore):
             candidates, _ = self._candidates(unit.speakers, policy)
             victims = self._choose(candidates, policy, when, near)
             ids = [victim.candidate.speaker_id for victim in victims]
-            receipt = self._remove(unit, ids, actor, "prune", at_once=False)
+            # A schedule that finds nobody, every minute, is nothing to note.
+            receipt = self._remove(unit, ids, actor, "prune", at_once=False) if ids else None
             n_orphans = unit.speakers.remove_orphans() if policy.orphans else 0
         self._after(ids, receipt)
         return report(False, candidates, victims, n_orphans, receipt)
