@@ -49,6 +49,7 @@ class Shelf:
 
     def __init__(self, folder: Path, bundled: Path) -> None:
         self._folder, self._bundled = folder, bundled
+        self._read: dict[Path, tuple[tuple[int, ...], BundleInfo]] = {}
 
     def names(self) -> tuple[str, ...]:
         """All names, the bundled voice's first."""
@@ -61,13 +62,24 @@ class Shelf:
 
     def voice(self, name: str) -> ShelfVoice:
         """One voice. Raises: ModelUnknown, naming those that there are."""
-        from cloning.bundle import load_info
-
         folder, in_use = self.folder_of(name), self.in_use() == name
         try:
-            return ShelfVoice(name, folder, in_use, load_info(folder), "")
+            return ShelfVoice(name, folder, in_use, self._info(folder), "")
         except BundleError as error:
             return ShelfVoice(name, folder, in_use, None, error.message)
+
+    def _info(self, folder: Path) -> BundleInfo:
+        """What a voice says, read again only when its file has changed: every request asks."""
+        from cloning.bundle import load_info
+
+        stamp: tuple[int, ...] = ()
+        with suppress(OSError):
+            found = (folder / "model.json").stat()
+            stamp = (found.st_ino, found.st_mtime_ns, found.st_size)
+        known = self._read.get(folder)
+        if known is None or not stamp or known[0] != stamp:
+            known = self._read[folder] = (stamp, load_info(folder))
+        return known[1]
 
     def in_use(self) -> str:
         """The voice that speaks where none is named."""

@@ -8,6 +8,7 @@ import copy
 import json
 import math
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,8 +28,9 @@ from cloning.model import PriorInput, YourTTS
 OPSET = 17
 PRIOR, DECODE, DESCRIPTION = "prior.onnx", "decode.onnx", "voice.json"
 # The lengths (symbols, frames for each) and batches that a fresh export is compared over.
-CHECKED = ((1, 1, 1), (2, 3, 2), (5, 2, 1), (17, 4, 3), (60, 5, 1))
+CHECKED = ((1, 1, 1), (2, 3, 2), (5, 2, 1), (17, 4, 3), (60, 5, 1), (220, 3, 2))
 TOLERANCE = 1e-3
+_MOST_ON_A_BORDER = 0.01
 _PRIOR_AXES = {
     "token_ids": {0: "batch", 1: "symbols"}, "n_symbols": {0: "batch"}, "d_vectors": {0: "batch"},
     "language_ids": {0: "batch"}, "length_scale": {0: "batch"}, "noise_dp": {0: "batch", 2: "symbols"},
@@ -126,26 +128,37 @@ def export(model: YourTTS, folder: Path) -> Checked:
     return check(model, folder)
 
 
-def check(model: YourTTS, folder: Path) -> Checked:
-    """The graphs against torch, over short and long texts and several sentences at once.
+def check(model: YourTTS, folder: Path, shapes: Sequence[tuple[int, int, int]] = CHECKED) -> Checked:
+    """The graphs against torch, over shapes (symbols, most frames of each, sentences).
 
     Raises: EngineError `engine_failed`, with the shape and the difference.
     """
     graphs = {name: onnxruntime.InferenceSession(folder / name, providers=["CPUExecutionProvider"])
               for name in (PRIOR, DECODE)}  # fmt: skip
     worst = 0.0
-    for shape in CHECKED:
+    for shape in shapes:
         prior, decode = _examples(model, *shape)
         with torch.inference_mode():
             expected = (*model.prior(PriorInput(*prior.values())), model.decode(*decode.values()))
         found = (*_run(graphs[PRIOR], prior), *_run(graphs[DECODE], decode))
         for ours, theirs in zip(expected, found, strict=True):
-            difference = float(np.abs(ours.numpy().astype(np.float64) - theirs).max())
+            difference = _difference(ours.numpy(), theirs)
             worst = max(worst, difference)
             if not difference <= TOLERANCE:
                 words = f"the exported graphs differ by {difference:.2g} for (symbols, frames, sentences) {shape}"
                 raise EngineError("engine_failed", f"{words}; the limit is {TOLERANCE:g}")
-    return Checked(len(CHECKED), worst)
+    return Checked(len(shapes), worst)
+
+
+def _difference(ours: NDArray[Any], theirs: NDArray[Any]) -> float:
+    """The largest difference, as a share of the largest value where that is above 1.
+
+    A duration may lie so near a border that one library rounds it up and the other down: one in a hundred may.
+    """
+    apart = np.abs(ours.astype(np.float64) - theirs)
+    if ours.dtype.kind == "i" and apart.max() <= 1 and (apart > 0).mean() <= _MOST_ON_A_BORDER:
+        return 0.0
+    return float(apart.max() / max(1.0, float(np.abs(ours).max())))
 
 
 def _plain(model: YourTTS) -> YourTTS:

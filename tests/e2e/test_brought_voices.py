@@ -2,6 +2,7 @@
 
 import io
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -69,3 +70,34 @@ def test_a_voice_is_brought_chosen_and_taken_away_without_a_restart(
         voicekin("voices", "remove", "brought")
         assert speak(own, model="brought").status_code == 404
         assert speak(shared).status_code == 200
+
+
+def test_one_voice_at_a_time_and_the_idle_go(
+    other_server: Callable[..., RunningServer], tmp_path: Path, voice_dir: Path
+) -> None:
+    """With room for one voice they take turns; the one in use comes back and stays, another goes when idle."""
+    environment = environment_of(tmp_path / "state", voice_dir)
+    server = other_server(MAX_VOICES="1", VOICE_IDLE_S="1", ADMIN_KEY="admin")
+    done = _run(environment, "voices", "import-coqui", str(DATA / "coqui" / "single"), "--name", "single")
+    assert done.returncode == 0, done.stderr
+    with httpx.Client(base_url=server.url, timeout=60) as client:
+
+        def loaded() -> list[str]:
+            reply = client.get("/v1/admin/stats", headers={"Authorization": "Bearer admin"})
+            return list(reply.raise_for_status().json()["voices_loaded"])
+
+        clips = [("clips", ("clip.flac", (DATA / "woman.flac").read_bytes()))]
+        speaker = client.post("/v1/speakers", data={"name": "Ada"}, files=clips).raise_for_status().json()
+        for model in ("default", "single", "default", "single"):
+            body = {"speaker_id": speaker["speaker_id"], "text": TEXT, "model": model}
+            reply = client.post("/v1/speech", json=body).raise_for_status()
+            assert reply.headers["X-Voicekin-Model"].startswith(f"{model if model == 'single' else 'tiny'}-")
+            assert loaded() == [model]
+        deadline_s = time.monotonic() + 20
+        while loaded() == ["single"] and time.monotonic() < deadline_s:
+            time.sleep(0.5)
+        assert loaded() == []
+        body = {"speaker_id": speaker["speaker_id"], "text": TEXT}
+        assert client.post("/v1/speech", json=body).raise_for_status().content
+        time.sleep(7)  # longer than the idle time and the sweep
+        assert loaded() == ["default"]

@@ -153,6 +153,18 @@ def test_changed_files_are_found(shelf: Shelf, name: str) -> None:
         shelf.verify("brought")
 
 
+def test_a_voice_that_was_replaced_is_seen_at_once(shelf: Shelf) -> None:
+    import_coqui(shelf, COQUI / "single", "mine")
+    first = shelf.voice("mine").info
+    shelf.remove("mine")
+    import_coqui(shelf, COQUI / "yourtts", "mine")
+    second = shelf.voice("mine").info
+    assert first is not None
+    assert second is not None
+    assert first.model_id != second.model_id
+    assert shelf.voice("mine").info is second, "an unchanged voice is read once"
+
+
 def test_a_broken_voice_is_listed_with_its_problem(shelf: Shelf) -> None:
     import_coqui(shelf, COQUI / "single")
     (shelf.folder_of("single") / "model.json").write_text("{")

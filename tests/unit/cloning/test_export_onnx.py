@@ -6,7 +6,7 @@ import numpy as np
 import onnxruntime
 import pytest
 import torch
-from network_samples import DECODERS, DURATIONS, small_model
+from network_samples import BY_LANGUAGE, DECODERS, DURATIONS, small_model
 
 from cloning.decoders.istft import InverseTransform
 from cloning.errors import EngineError
@@ -22,6 +22,14 @@ def test_graphs_say_what_torch_says(tmp_path, durations: str, decoder: str) -> N
     found = export(model, tmp_path)
     assert found.n_shapes == len(exporter.CHECKED)
     assert found.difference < 1e-4
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_every_length_and_batch_up_to_a_sentence(tmp_path, decoder: str) -> None:
+    model = small_model(BY_LANGUAGE, DECODERS[decoder])
+    export(model, tmp_path)
+    shapes = [(n, 1 + n % 5, 1 + n % 4) for n in range(1, 65)]
+    assert check(model, tmp_path, shapes).difference < 1e-4
 
 
 def test_all_lengths_are_dynamic(tmp_path) -> None:
