@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -13,6 +14,8 @@ from store.errors import StoreError
 
 _log = logging.getLogger(__name__)
 CHANNEL = "voicekin"
+# How long a wait for a notice may keep `close` waiting.
+_SLICE_S = 0.25
 Wait = Callable[[float], object]
 
 
@@ -60,7 +63,13 @@ class Watcher:
             driver.rollback()
             driver.autocommit = True
             driver.execute(f"LISTEN {CHANNEL}")
-            yield lambda seconds: list(driver.notifies(timeout=seconds, stop_after=1))
+            yield lambda seconds: self._listen(driver, seconds)
+
+    def _listen(self, driver: Any, seconds: float) -> None:
+        until_s = time.monotonic() + seconds
+        while not self._ended.is_set() and (left_s := until_s - time.monotonic()) > 0:
+            if list(driver.notifies(timeout=min(left_s, _SLICE_S), stop_after=1)):
+                return
 
     def _driver_error(self) -> type[Exception]:
         error: type[Exception] = self._engine.dialect.loaded_dbapi.Error
