@@ -14,6 +14,7 @@ from torch import Tensor
 from cloning import bundle
 from cloning.text.phonemes import EnglishPhonemes
 from cloning.text.symbols import SymbolTable
+from cloning.training.board import open_board
 from cloning.training.config import Schedule, TrainConfig, Weights
 from cloning.training.data import PackedCorpus, Shape
 from cloning.training.errors import TrainingStopped
@@ -74,7 +75,7 @@ def train_slice(
     elif plan.start_from is not None and plan.unspoken is not None:
         load_weights(plan.start_from, plan.unspoken, learner)
     reporter = Reporter(plan, learner, network) if rank == 0 else None
-    trainer = Trainer(learner, progress, plan.out / "log.jsonl", print_report if rank == 0 else lambda _: None)
+    trainer = Trainer(learner, progress, plan.out / "log.jsonl", reporter.losses if reporter else lambda _: None)
     end = time.monotonic() + plan.seconds
     while (left := trainer.agree(end - time.monotonic())) > 1:
         trainer.fit(min(left, plan.export_every_s or left))
@@ -82,6 +83,7 @@ def train_slice(
             reporter.report(progress)
     if reporter:
         save_state(plan.out, learner, progress)
+        reporter.board.close()
     if n_ranks > 1:
         # The group cannot be taken down while a captured graph still holds its collectives.
         trainer.release()
@@ -115,12 +117,19 @@ class Reporter:
 
     def __init__(self, plan: Slice, learner: Learner, network: SpeakerNetwork) -> None:
         self.plan, self.learner, self.network = plan, learner, network
+        self.board = open_board(plan.out / "board")
         phonemes, table = EnglishPhonemes(), SymbolTable(learner.voice.text.symbols)
         self.sentences = [list(table.ids(phonemes.phonemes(s))) for s in plan.sentences]
         held_out = plan.pack / "held-out"
         self.vectors: Tensor | None = None
         if (held_out / "pack.json").exists():
             self.vectors = PackedCorpus(held_out, learner.voice.audio.hop_length, learner.device).speaker_vectors
+
+    def losses(self, report: Mapping[str, float]) -> None:
+        """The trainer's own report, for whoever watches and for the board."""
+        print_report(report)
+        step = int(report["step"])
+        self.board.scalars(step, {f"train/{n}": v for n, v in report.items() if n != "step"})
 
     def report(self, progress: Progress) -> None:
         """Likeness to people who are held out, their speech as files, and the bundle."""
@@ -130,6 +139,7 @@ class Reporter:
             with (self.plan.out / "log.jsonl").open("a") as log:
                 log.write(json.dumps(line) + "\n")
             print_report(line)
+            self.board.scalars(progress.step, {f"held-out/{n}": v for n, v in line.items() if n != "step"})
         self.export()
 
     def _listen(self, vectors: Tensor, progress: Progress) -> dict[str, float]:
@@ -142,7 +152,9 @@ class Reporter:
         rate = self.learner.voice.audio.sample_rate
         for h in heard[:: max(1, len(heard) // 4)]:
             name = f"heard-{progress.step:06d}-{h.speaker}-{h.sentence}.flac"
-            soundfile.write(self.plan.out / name, h.samples.clamp(-1, 1).numpy(), rate)
+            samples = h.samples.clamp(-1, 1)
+            soundfile.write(self.plan.out / name, samples.numpy(), rate)
+            self.board.sound(progress.step, f"held-out/{h.speaker}-{h.sentence}", samples, rate)
         return {
             "held_out_cosine": round(float(cosines.gather(1, speakers[:, None]).mean()), 4),
             "held_out_rank_1": round(float((cosines.argmax(1) == speakers).float().mean()), 3),

@@ -149,6 +149,15 @@ def test_a_slice_exports_a_voice_that_a_second_slice_goes_on_with(pack_dir: Path
     assert bundle.load_model(tmp_path / "bundle", torch.device("cpu")).config.encoder_id == ENCODER
     progress = json.loads((tmp_path / "progress.json").read_text())
     assert progress["elapsed_s"] > 2
+    assert _curves(tmp_path / "board") >= {"train/mel", "train/kl", "train/steps_per_s"}
+
+
+def _curves(folder: Path) -> set[str]:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    events = EventAccumulator(str(folder))
+    events.Reload()
+    return set(events.Tags()["scalars"])
 
 
 def test_a_loss_that_is_not_a_number_stops_training_and_keeps_the_saved_state(pack_dir: Path, tmp_path: Path) -> None:
