@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = ("README.md", "voices/default/card.md", "docs/store.md")
+PAGES = ("README.md", "voices/default/card.md")
 MARKED = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end table -->)", re.DOTALL)
 MEASURES = (
     ("words wrong (Whisper tiny.en)", "wer", "{:.1%}"),
