@@ -30,8 +30,11 @@ Found = tuple[str, float]
 
 def compare_voice(folder: Path) -> Iterator[Found]:
     """The largest difference of each stage, for each text of a voice."""
-    args = json.loads((folder / "config.json").read_text("utf-8"))["model_args"]
-    imported = read_voice(folder, folder.name, Listener("any", args["d_vector_dim"] or 256))
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    listener = Listener("any", config["model_args"]["d_vector_dim"] or 256)
+    # The recipe lets the second speaker of a table speak.
+    speaker = config["speakers"][1] if config["model_args"]["use_speaker_embedding"] else None
+    imported = read_voice(folder, folder.name, listener, speaker)
     model = YourTTS(imported.config)
     model.load_state_dict(imported.weights)
     model.eval()

@@ -34,8 +34,11 @@ SMALL = {
 SMALL_AUDIO = {"sample_rate": 8000, "fft_size": 64, "win_length": 64, "hop_length": 16, "num_mels": 20}
 FULL_AUDIO = {"sample_rate": 16000, "fft_size": 1024, "win_length": 1024, "hop_length": 256, "num_mels": 80}
 PUNCTUATIONS = "!'(),-.:;? "
+SPEAKERS = ("ada", "bob", "eve")
+SPOKEN_BY = 1
 TEXTS = {
     "single": {"en-us": "hɛlˈoʊ wˈɜːld, ɪt ɪz mˈɔːɹnɪŋ."},
+    "table": {"en": "One of three speakers, by name."},
     "multi": {"en": "Hello World, it is -- really; morning: (yes) & no!"},
     "yourtts": {
         "en": "Good Morning; it's a well-known fact: [really]!",
@@ -46,7 +49,7 @@ TEXTS = {
 
 
 def configs(full: bool) -> dict[str, VitsConfig]:
-    """The three voices: phonemes and one speaker; letters and d-vectors; letters, d-vectors and three languages."""
+    """Phonemes and one speaker; a table of speakers; letters and d-vectors; letters, d-vectors and three languages."""
     d_vector = 256 if full else 12
     small = {} if full else SMALL
     shared = {"init_discriminator": False}
@@ -57,6 +60,11 @@ def configs(full: bool) -> dict[str, VitsConfig]:
             {**small, **shared},
             CharactersConfig("TTS.tts.models.vits.VitsCharacters", pad="_", phonemes=phonemes, **letters),
             full, "phoneme_cleaners", use_phonemes=True, phoneme_language="en-us", phonemizer="espeak",
+        ),
+        "table": config(
+            {**small, **shared, "use_speaker_embedding": True, "speaker_embedding_channels": 256 if full else 12},
+            CharactersConfig("TTS.tts.models.vits.VitsCharacters", pad="_", phonemes="", **letters),
+            full, "basic_cleaners", use_speaker_embedding=True, speakers=list(SPEAKERS),
         ),
         "multi": config(
             {**small, **shared, "use_sdp": False, "resblock_type_decoder": "2", "use_d_vector_file": True,
@@ -156,6 +164,8 @@ def speak(
     x, lengths = torch.tensor([ids]), torch.tensor([len(ids)])
     d_vector = torch.nn.functional.normalize(torch.randn(1, args.d_vector_dim or 1, generator=generator))
     g = d_vector[:, :, None] if args.use_d_vector_file else None
+    if args.use_speaker_embedding:
+        g = model.emb_g(torch.tensor([SPOKEN_BY]))[:, :, None]
     lang = model.emb_l(torch.tensor([language_id]))[:, :, None] if args.use_language_embedding else None
     hidden, m_p, logs_p, x_mask = model.text_encoder(x, lengths, lang_emb=lang)
     noise_dp = torch.randn(1, 2, len(ids), generator=generator) * 0.8
@@ -224,7 +234,8 @@ def main() -> None:
     parser.add_argument("--full-size", action="store_true")
     chosen = parser.parse_args()
     languages = {"en": 0, "fr-fr": 1, "pt-br": 2}
-    for seed, (name, made) in enumerate(configs(chosen.full_size).items()):
+    for seed, name in enumerate(("single", "multi", "yourtts", "table")):
+        made = configs(chosen.full_size)[name]
         write_voice(chosen.folder / name, made, chosen.full_size, languages if name == "yourtts" else {}, seed)
     write_encoder(chosen.folder / "yourtts", chosen.full_size, 9)
 

@@ -13,7 +13,8 @@ from cloning.importers.coqui import Imported, read_voice
 from cloning.importers.coqui_config import Listener
 
 COQUI = Path(__file__).parents[3] / "data" / "coqui"
-WIDTHS = {"single": 256, "multi": 12, "yourtts": 512}
+WIDTHS = {"single": 256, "table": 256, "multi": 12, "yourtts": 512}
+SPEAKERS = {"table": "bob"}
 Edit = Callable[[dict[str, Any]], object]
 
 

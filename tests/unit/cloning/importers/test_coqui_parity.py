@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 import torch
-from coqui_samples import COQUI, WIDTHS, copied, edit_tensors, read
+from coqui_samples import COQUI, SPEAKERS, WIDTHS, copied, edit_json, edit_tensors, read
 from torch import Tensor
 
 from cloning.engines.eager import EagerEngine
@@ -53,7 +53,7 @@ def close(ours: Tensor, theirs: Tensor) -> None:
 @pytest.fixture(scope="module", params=CASES, ids="-".join)
 def case(request: pytest.FixtureRequest) -> Iterator[tuple[Imported, YourTTS, Expected, str]]:
     name, language = request.param
-    imported = read(COQUI / name)
+    imported = read(COQUI / name, speaker=SPEAKERS.get(name))
     yield imported, network(imported), Expected(name, language), language
 
 
@@ -163,6 +163,30 @@ def test_single_speaker_says_the_same_for_every_vector() -> None:
         first, second = (voice.speak(SpeechRequest("Hello world.", vectors[i], "test-encoder")) for i in (0, 1))
     np.testing.assert_array_equal(first.samples, second.samples)
     assert first.duration_s > 0.1
+
+
+def test_durations_without_the_speaker_are_those_of_a_condition_of_zero(tmp_path) -> None:
+    def silenced(table: dict[str, Tensor]) -> None:
+        for kind in ("weight", "bias"):
+            table[f"duration_predictor.cond.{kind}"].zero_()
+
+    def without(table: dict[str, Tensor]) -> None:
+        for kind in ("weight", "bias"):
+            del table[f"duration_predictor.cond.{kind}"]
+
+    folder = copied(tmp_path, "yourtts")
+    edit_tensors(folder, silenced)
+    zero = read(folder)
+    edit_tensors(folder, without)
+    edit_json(folder / "config.json", lambda data: data["model_args"].update(condition_dp_on_speaker=False))
+    paced_by_text = read(folder)
+    for name, tensor in zero.weights.items():
+        torch.testing.assert_close(paced_by_text.weights[name], tensor, rtol=0, atol=0)
+
+
+def test_speakers_of_a_table_sound_apart() -> None:
+    bob, eve = (read(COQUI / "table", speaker=name).weights for name in ("bob", "eve"))
+    assert not torch.allclose(bob["decoder.condition.bias"], eve["decoder.condition.bias"])
 
 
 def test_d_vectors_change_a_voice_that_follows_them() -> None:
