@@ -15,6 +15,8 @@ from cloning.errors import BundleError
 
 _LFS = b"version https://git-lfs"
 _HEAD_BYTES = 512
+# What torch raises for files with wrong bytes in them, as found by changing bytes.
+_DAMAGED = (RuntimeError, OSError, EOFError, ValueError, LookupError, AttributeError, TypeError, zipfile.BadZipFile)
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -56,7 +58,7 @@ def read_pickle(path: Path) -> Any:
         data = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise BundleError("bundle_corrupt", f"{path.name} {_refused(error, path, head)}") from None
-    except (RuntimeError, OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
+    except _DAMAGED as error:
         kind = _kind(head) or "cut short or damaged"
         raise BundleError("bundle_corrupt", f"{path.name} is {kind} ({path.stat().st_size} bytes): {error}") from None
     _check_plain(path.name, data)

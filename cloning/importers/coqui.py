@@ -142,9 +142,10 @@ def _check_vectors(folder: Path, width: int) -> None:
     """Raises: BundleError where the speakers' file is missing, or holds d-vectors of another width."""
     path, table = _speaker_table(folder)
     for clip, entry in table.items():
-        vector = entry.get("embedding", ()) if isinstance(entry, Mapping) else ()
-        if len(vector) != width:
-            message = f"{path.name}: {clip} has a d-vector of {len(vector)} numbers, config.json asks for {width}"
+        vector = entry.get("embedding") if isinstance(entry, Mapping) else None
+        n_found = len(vector) if isinstance(vector, list | tuple | Tensor) else 0
+        if n_found != width:
+            message = f"{path.name}: {clip} has a d-vector of {n_found} numbers, config.json asks for {width}"
             raise BundleError("bundle_mismatch", message, field=path.name)
 
 

@@ -21,6 +21,8 @@ from cloning.importers.coqui_text import language_ids, text_config
 from cloning.importers.mapping import Tensors
 from cloning.types import AudioConfig
 
+# Far above any voice; what is beyond would only fill the memory.
+MOST_WIDE, MOST_DEEP = 1_000_000, 256
 _RELATIVE = "text_encoder.encoder.attn_layers.0.emb_rel_k"
 
 
@@ -75,8 +77,8 @@ class CoquiConfig:
         found = self.root.get(name) if found is None else found or self.root.get(name) or False
         return default if found is None else bool(found)
 
-    def number(self, name: str, default: int) -> int:
-        return whole_number(name, self.value(name, default))
+    def number(self, name: str, default: int, most: int = MOST_WIDE) -> int:
+        return whole_number(name, self.value(name, default), most)
 
     def numbers(self, name: str, default: tuple[int, ...]) -> tuple[int, ...]:
         found = self.value(name, default)
@@ -150,7 +152,7 @@ def _text_encoder(read: CoquiConfig, tensors: Tensors) -> TextEncoderConfig:
         hidden=read.number("hidden_channels", 192),
         filter=read.number("hidden_channels_ffn_text_encoder", 768),
         n_heads=read.number("num_heads_text_encoder", 2),
-        n_layers=read.number("num_layers_text_encoder", 6),
+        n_layers=read.number("num_layers_text_encoder", 6, MOST_DEEP),
         kernel=read.number("kernel_size_text_encoder", 3),
         window=max(1, distances // 2),
         language_width=read.number("embedded_language_dim", 4) if read.is_multilingual else 0,
@@ -160,6 +162,8 @@ def _text_encoder(read: CoquiConfig, tensors: Tensors) -> TextEncoderConfig:
 def _durations(read: CoquiConfig, tensors: Tensors) -> DurationConfig:
     """Their code holds this network's width and depth, not their configuration: the tensors say them."""
     dropout, by_language = read.real("dropout_p_duration_predictor", 0.5), read.is_multilingual
+    if not 0 <= dropout < 1:
+        raise refused("dropout_p_duration_predictor", f"{dropout} is not a share")
     if read.flag("use_sdp", True):
         width = (*tensors.shape("duration_predictor.proj.weight"), 1)[0]
         n_flows = max(1, _count(tensors, "duration_predictor.flows.") - 1)
@@ -171,7 +175,7 @@ def _durations(read: CoquiConfig, tensors: Tensors) -> DurationConfig:
 def _wavenet(read: CoquiConfig, part: str, n_layers: int) -> WaveNetConfig:
     return WaveNetConfig(
         read.number(f"kernel_size_{part}", 5),
-        read.number(f"num_layers_{part}", n_layers),
+        read.number(f"num_layers_{part}", n_layers, MOST_DEEP),
         read.number(f"dilation_rate_{part}", 1),
     )
 
@@ -200,10 +204,10 @@ def _count(tensors: Tensors, prefix: str) -> int:
     return len({name.removeprefix(prefix).partition(".")[0] for name in tensors.names(prefix)})
 
 
-def whole_number(name: str, found: Any) -> int:
-    """The field's value. Raises: BundleError where it is not a whole number from 0 on."""
-    if type(found) is not int or found < 0:
-        raise refused(name, f"{found!r} is not a whole number")
+def whole_number(name: str, found: Any, most: int = MOST_WIDE) -> int:
+    """The field's value. Raises: BundleError where it is not a whole number from 0 to the most that makes sense."""
+    if type(found) is not int or not 0 <= found <= most:
+        raise refused(name, f"{found!r} is not a whole number from 0 to {most}")
     return int(found)
 
 

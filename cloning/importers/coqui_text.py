@@ -60,8 +60,10 @@ def _vocabulary(config: Mapping[str, Any]) -> tuple[list[str], str, tuple[str, s
     kind = kind.rpartition(".")[2]
     named = {name: str(given.get(name) or "") for name in ("pad", "eos", "bos", "blank", "punctuations")}
     edges = named["bos"], named["eos"]
-    if given.get("vocab_dict"):
-        return [str(symbol) for symbol in given["vocab_dict"]], named["blank"], edges
+    if listed := given.get("vocab_dict"):
+        if not isinstance(listed, list):
+            raise _refused("characters.vocab_dict", f"a {type(listed).__name__} is no list of symbols")
+        return [str(symbol) for symbol in listed], named["blank"], edges
     letters, phonemes = str(given.get("characters") or ""), str(given.get("phonemes") or "")
     if kind == "VitsCharacters":
         return [named["pad"], *named["punctuations"], *letters, *phonemes, _BLANK], _BLANK, edges

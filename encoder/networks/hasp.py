@@ -15,6 +15,8 @@ N_WINDOWS = 10
 ATTENTION_WIDTH = 128
 _BUFFERS = "torch_spec."
 _SPREAD_FLOOR = 1e-5
+# Above any encoder's; what is beyond would only fill the memory.
+_MOST = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +198,7 @@ def _config(parameters: Mapping[str, Any], audio: Mapping[str, Any], tensors: Ma
         n_fft=_number(audio, "fft_size"),
         win_length=_number(audio, "win_length"),
         hop_samples=_number(audio, "hop_length"),
-        preemphasis=float(audio.get("preemphasis") or 0.0),
+        preemphasis=_share(audio, "preemphasis"),
         logarithmic=bool(parameters.get("log_input")),
     )
 
@@ -219,6 +221,13 @@ def _fill(network: Hasp, tensors: Mapping[str, Tensor]) -> None:
     network.load_state_dict(dict(tensors))
 
 
+def _share(fields: Mapping[str, Any], name: str) -> float:
+    found = fields.get(name) or 0.0
+    if type(found) not in (int, float) or not 0 <= found <= 1:
+        raise ValueError(f"config_se.json: {name}: {found!r} is not a number from 0 to 1")
+    return float(found)
+
+
 def _section(description: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     found = description.get(name)
     if not isinstance(found, Mapping):
@@ -228,6 +237,6 @@ def _section(description: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 def _number(fields: Mapping[str, Any], name: str) -> int:
     found = fields.get(name)
-    if type(found) is not int or found < 1:
-        raise ValueError(f"config_se.json: {name}: {found!r} is not a whole number from 1 on")
+    if type(found) is not int or not 1 <= found <= _MOST:
+        raise ValueError(f"config_se.json: {name}: {found!r} is not a whole number from 1 to {_MOST}")
     return found

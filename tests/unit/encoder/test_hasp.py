@@ -91,6 +91,8 @@ def test_damaged_weights_are_refused_with_both_sums(tmp_path, network: Hasp) -> 
         ("model_params", "use_torch_spec", False, "use_torch_spec False"),
         ("model_params", "proj_dim", 256, r"fc\.\w+ has shape \(512.*asks for \(256"),
         ("audio", "num_mels", "many", "num_mels: 'many'"),
+        ("audio", "fft_size", 10**9, "fft_size: 1000000000"),
+        ("audio", "preemphasis", [1], r"preemphasis: \[1\]"),
     ],
 )
 def test_descriptions_at_odds_with_the_tensors(section: str, field: str, value: object, words: str) -> None:

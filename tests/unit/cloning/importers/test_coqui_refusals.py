@@ -4,6 +4,7 @@ import pickle
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from coqui_samples import COQUI, copied, edit_json, edit_tensors, read
@@ -185,3 +186,45 @@ def test_speakers_in_a_pickle_are_read_and_checked(tmp_path) -> None:
     assert read(folder).config.speaker.d_vector == 12
     torch.save({"clip.wav": {"name": "ada", "embedding": [0.0] * 9}}, folder / "speakers.pth")
     refused(folder, "bundle_mismatch", "speakers.pth", "9 numbers", "asks for 12")
+
+
+@pytest.mark.parametrize(
+    ("section", "field"),
+    [
+        ("model_args", "hidden_channels"), ("model_args", "num_layers_flow"), ("model_args", "num_heads_text_encoder"),
+        ("model_args", "dropout_p_duration_predictor"), ("model_args", "resblock_dilation_sizes_decoder"),
+        ("model_args", "upsample_rates_decoder"), ("model_args", "d_vector_dim"), ("audio", "hop_length"),
+        ("characters", "vocab_dict"), ("characters", "punctuations"), (None, "audio"), (None, "model_args"),
+    ],
+)  # fmt: skip
+def test_fields_of_any_kind_are_read_or_refused(tmp_path, section: str | None, field: str) -> None:
+    folder = copied(tmp_path, "yourtts")
+    whole = (folder / "config.json").read_text()
+    for value in (None, "x", -1, 1.5, [], {}, True, 10**9, [[None]], [{"a": 1}]):
+        edit_json(folder / "config.json", lambda data, v=value: (data[section] if section else data).update({field: v}))
+        try:
+            read(folder)
+        except BundleError as refusal:
+            assert refusal.message
+        (folder / "config.json").write_text(whole)
+
+
+def test_changed_bytes_are_refused_or_harmless(tmp_path) -> None:
+    folder, random = copied(tmp_path, "single"), np.random.default_rng(0)
+    path = folder / "model_file.pth"
+    whole = np.frombuffer(path.read_bytes(), np.uint8)
+    for n_changed in (1, 20, 2000) * 8:
+        changed = whole.copy()
+        changed[random.integers(0, len(whole), n_changed)] = random.integers(0, 256, n_changed)
+        path.write_bytes(changed.tobytes())
+        try:
+            read(folder)
+        except BundleError as refusal:
+            assert refusal.code in ("bundle_corrupt", "bundle_mismatch")
+
+
+@pytest.mark.parametrize("entry", [5, None, {"embedding": 5}, {"embedding": None}, {"embedding": "x"}, []])
+def test_speakers_without_a_vector(tmp_path, entry: object) -> None:
+    folder = copied(tmp_path, "multi")
+    edit_json(folder / "speakers.json", lambda data: data.update({"odd.wav": entry}))
+    refused(folder, "bundle_mismatch", "odd.wav", "0 numbers")
