@@ -31,6 +31,7 @@ def tables() -> dict[str, str]:
     return {
         "search": search_table(search),
         "scale": scale_table(scale),
+        "postgresql": scale_table(read("store-scale-postgresql-100000.json")),
         "verification": verification_table(verification),
         "crowds": crowd_table(verification),
     }
