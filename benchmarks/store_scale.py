@@ -1,6 +1,6 @@
 """A store of many speakers: start, rebuild, lookup, search, enrolment and pruning, one after the other.
 
-    python -m benchmarks.store_scale --rows 1000000 [--database-url postgresql://...]
+python -m benchmarks.store_scale --rows 1000000 [--database-url postgresql://...]
 """
 
 import argparse
