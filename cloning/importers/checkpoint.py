@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -15,6 +16,15 @@ from cloning.errors import BundleError
 
 _LFS = b"version https://git-lfs"
 _HEAD_BYTES = 512
+# Trainers leave losses as NumPy numbers in their checkpoints, under the names of NumPy 1 and of NumPy 2. Building one
+# runs nothing; those of other kinds than numbers are refused afterwards.
+_BUILD_NUMBER = np.float64(0).__reduce__()[0]
+_NUMPY_NUMBERS: list[Any] = [
+    (_BUILD_NUMBER, "numpy.core.multiarray.scalar"),
+    (_BUILD_NUMBER, "numpy._core.multiarray.scalar"),
+    np.dtype,
+    *(type(np.dtype(name)) for name in ("f2", "f4", "f8", "i4", "i8", "u1", "?")),
+]
 # What torch raises for files with wrong bytes in them, as found by changing bytes.
 _DAMAGED = (RuntimeError, OSError, EOFError, ValueError, LookupError, AttributeError, TypeError, zipfile.BadZipFile)
 
@@ -55,7 +65,8 @@ def read_pickle(path: Path) -> Any:
     """Plain containers and tensors from a file that torch wrote. Raises: as `read_tensors`."""
     head = _head(path)
     try:
-        data = torch.load(path, map_location="cpu", weights_only=True)
+        with torch.serialization.safe_globals(_NUMPY_NUMBERS):
+            data = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise BundleError("bundle_corrupt", f"{path.name} {_refused(error, path, head)}") from None
     except _DAMAGED as error:
@@ -97,6 +108,8 @@ def _check_plain(name: str, data: object) -> None:
     while waiting:
         value = waiting.pop()
         if isinstance(value, Tensor) or value is None or type(value) in (bool, int, float, str, bytes):
+            continue
+        if isinstance(value, np.number | np.bool_):
             continue
         if type(value) in (dict, OrderedDict):
             waiting += [*value.keys(), *value.values()]  # type: ignore[attr-defined]
