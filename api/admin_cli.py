@@ -7,13 +7,14 @@ import typer
 from rich.console import Console
 
 from api.command_line import ACTOR, AsJson, Named, Server, door, settings_now, show
+from api.reembedding import reembed
 
 Limit = Annotated[int, typer.Option(min=1, max=1000, help="How many.")]
 
 
 def register(app: typer.Typer) -> None:
     """Adds the commands to the command line."""
-    for command in (prune, delete, undelete, deleted, purge, audit, export, backup, restore):
+    for command in (prune, delete, undelete, deleted, purge, audit, export, backup, restore, reembed):
         app.command()(command)
     app.command("import")(import_)
 

@@ -48,6 +48,7 @@ class Enrolment:
     limits: AudioLimits
     max_clips: int
     calibration: Calibration | None = None
+    keep_clips: bool = False
 
     def enrol(
         self,
@@ -71,11 +72,11 @@ class Enrolment:
         new = NewSpeaker(
             name=name,
             encoder_id=encoder.encoder_id,
-            clips=_records(reference),
+            clips=clip_records(reference),
             labels=labels,
             report=report_document(reference.report),
         )
-        return self._enrolled(self.store.enrol(new, key), reference.report)
+        return self._enrolled(self.store.enrol(new, key, audio=self._kept(clips, reference)), reference.report)
 
     def add_clips(self, speaker_id: str, clips: Sequence[bytes]) -> Enrolled:
         """A stored speaker with more clips, heard by the encoder of the first; its mean is renewed, its revision rises.
@@ -85,7 +86,11 @@ class Enrolment:
         encoder = self.encoders.by_id(self.store.get(speaker_id).encoder_id)
         reference = self._embed(clips, encoder)
         speaker = self.store.add_clips(
-            speaker_id, encoder.encoder_id, _records(reference), report=report_document(reference.report)
+            speaker_id,
+            encoder.encoder_id,
+            clip_records(reference),
+            report=report_document(reference.report),
+            audio=self._kept(clips, reference),
         )
         return self._enrolled(speaker, reference.report)
 
@@ -117,6 +122,10 @@ class Enrolment:
     def _calibrated(self, encoder_id: str) -> Calibration | None:
         own = self.calibration
         return own if own is not None and own.encoder_id == encoder_id else load_calibration(encoder_id)
+
+    def _kept(self, clips: Sequence[bytes], reference: Reference) -> Mapping[str, bytes]:
+        found = zip(reference.report.clips, clips, strict=True)
+        return {report.sha256: clip for report, clip in found} if self.keep_clips else {}
 
     def _hear(self, clip: bytes, encoder: SpeakerEncoder) -> tuple[FloatArray, float]:
         """The clip's vector, and how much speech it holds."""
@@ -154,7 +163,8 @@ def report_document(report: EnrolmentReport) -> dict[str, object]:
     return cast(dict[str, object], _REPORT.dump_python(report, mode="json"))
 
 
-def _records(reference: Reference) -> tuple[ClipRecord, ...]:
+def clip_records(reference: Reference) -> tuple[ClipRecord, ...]:
+    """What the store keeps of each clip."""
     return tuple(_record(clip, found) for clip, found in zip(reference.clips, reference.report.clips, strict=True))
 
 

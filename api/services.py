@@ -110,7 +110,14 @@ def open_enrolment(settings: Settings, store: Store, loaded: Loaded) -> Iterator
     from encoder.audio import Decoder
 
     with Decoder() as decoder:
-        yield Enrolment(store, loaded.encoders, decoder, settings.audio_limits(), settings.max_clips)
+        yield Enrolment(
+            store,
+            loaded.encoders,
+            decoder,
+            settings.audio_limits(),
+            settings.max_clips,
+            keep_clips=settings.keep_clips,
+        )
 
 
 @contextmanager

@@ -59,6 +59,9 @@ class Settings(BaseSettings):
     grace_days: float = Field(
         default=0.0, ge=0, le=3650, description="Days in which a deleted speaker can be brought back; 0 erases at once."
     )
+    keep_clips: bool = Field(
+        default=False, description="Keep the clips of enrolments as uploaded, so that `voicekin reembed` can hear them."
+    )
     prune_every_s: float = Field(
         default=0.0, ge=0, description="Seconds between scheduled prunings; 0 is never. The next four say who goes."
     )

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Self
 
+from store.blobs import ClipFolder
 from store.connections import translated_faults, use_write_ahead_log
 from store.erasures import ErasureList, erase_again
 from store.errors import StoreError
@@ -15,6 +16,7 @@ from store.snapshot import SnapshotFile
 from store.types import StoreConfig
 from store.unit_of_work import Database
 from store.vectors import VectorPool
+from store.voices import VoiceQueries, chunks
 from store.watching import Watcher
 
 _log = logging.getLogger(__name__)
@@ -33,6 +35,7 @@ class StoreCore:
         self._follower = IndexFollower(self._database, self._index, file, self._drop_derived)
         self._watcher = Watcher(self._database.engine, self._follower.follow, config.watch_every_s)
         self._erasures = ErasureList(config.state_dir)
+        self._clips = ClipFolder(config.state_dir)
 
     @classmethod
     def open(cls, config: StoreConfig) -> Self:
@@ -44,6 +47,7 @@ class StoreCore:
             with translated_faults():
                 use_write_ahead_log(store._database.engine)
             erase_again(store._database, store._erasures)
+            store._sweep_clips()
             store._follower.open()
             if config.watch_every_s > 0:
                 store._watcher.start()
@@ -84,8 +88,44 @@ class StoreCore:
     def _forget(self, speaker_ids: Sequence[str]) -> None:
         """As `_hide`, and nothing may bring them back."""
         self._erasures.add(speaker_ids)
+        self._drop_clips(speaker_ids)
         self._hide(speaker_ids)
         try:
             self._database.empty_log()
         except StoreError as error:
             _log.warning("the database's log could not be emptied of removed voices now: %s", error)
+
+    def _drop_clips(self, speaker_ids: Iterable[str]) -> None:
+        try:
+            self._clips.drop(list(speaker_ids))
+        except (StoreError, OSError) as error:
+            _log.warning("kept clips could not be removed now and will at the next start: %s", error)
+
+    def _sweep_clips(self) -> None:
+        """Removes kept clips that SQL knows nothing of; of another database's clips only those of the erased."""
+        try:
+            found = self._clips.speakers()
+            if not found:
+                return
+            if not self._clips.belongs_to(self._database.read(VoiceQueries.position).store_id):
+                _log.warning("the kept clips belong to another database; only those of erased speakers are removed")
+                self._clips.drop(self._erasures.read().intersection(found))
+                return
+            for ids in chunks(found):
+                self._sweep_folders(ids)
+        except OSError as error:
+            _log.warning("kept clips could not be compared with the database: %s", error)
+
+    def _sweep_folders(self, speaker_ids: Sequence[str]) -> None:
+        known = self._database.read(lambda speakers: speakers.clip_digests(speaker_ids))
+        for speaker_id in speaker_ids:
+            names = self._clips.names(speaker_id)
+            if not names or names - known[speaker_id]:
+                # An enrolment under way holds the turn until its rows are there.
+                with self._clips.turn(speaker_id):
+                    self._match_clips(speaker_id)
+
+    def _match_clips(self, speaker_id: str) -> None:
+        """Removes the speaker's files that no clip here or in the trash has; for the speaker's turn."""
+        known = self._database.read(lambda speakers: speakers.clip_digests([speaker_id]))
+        self._clips.keep_only(speaker_id, known[speaker_id])

@@ -1,14 +1,16 @@
 """The store's front: everything that the API does with speakers, each call whole or not at all."""
 
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
+from types import MappingProxyType
 
 from store import checks
 from store.errors import StoreError
 from store.grouping import Group
-from store.moving import Moving
+from store.keeping import Keeping
 from store.speakers import SpeakerRepository
 from store.types import (
     ClipRecord,
@@ -26,12 +28,14 @@ from store.voices import VoiceRow
 
 # A neighbour can be removed between the search and the look into SQL; more than a few such rounds are a livelock.
 _SEARCH_ROUNDS = 3
+_NOTHING: Mapping[str, bytes] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class Enrolling:
     """A checked enrolment that waits for its transaction."""
 
+    speaker_id: str
     new: NewSpeaker
     key: RequestKey | None
     actor: str
@@ -40,7 +44,7 @@ class Enrolling:
 _Results = list[Speaker | Exception]
 
 
-class Store(Moving):
+class Store(Keeping):
     """Speakers in SQL, with an index and a pool that follow it. Safe to use from many threads."""
 
     def __init__(self, config: StoreConfig) -> None:
@@ -48,9 +52,12 @@ class Store(Moving):
         super().__init__(config)
         self._enrolments: Group[Enrolling, Speaker] = Group(self._enrol_group)
 
-    def enrol(self, new: NewSpeaker, key: RequestKey | None = None, actor: str = "api") -> Speaker:
+    def enrol(
+        self, new: NewSpeaker, key: RequestKey | None = None, actor: str = "api", audio: Mapping[str, bytes] = _NOTHING
+    ) -> Speaker:
         """The new speaker, on disk when this returns; under a key that was answered before, the speaker of then.
 
+        The bytes in `audio`, by the clips' sha256, are kept beside the database.
         Raises: BadName, BadArgument, BadVector, NameTaken, KeyReused, SpeakerNotFound for a key whose speaker is gone,
         StorageFull, StoreUnavailable.
         """
@@ -62,7 +69,9 @@ class Store(Moving):
             labels=checks.clean_labels(new.labels),
             report=checks.clean_report(new.report),
         )
-        return self._enrolments.submit(Enrolling(checked, key, actor))
+        speaker_id = str(uuid.uuid4())
+        with self._keeping(speaker_id, checked.clips, audio):
+            return self._enrolments.submit(Enrolling(speaker_id, checked, key, actor))
 
     def enrolled_before(self, key: RequestKey) -> Speaker | None:
         """The speaker that this key enrolled, None if it enrolled nobody.
@@ -82,15 +91,17 @@ class Store(Moving):
         encoder_id: str,
         clips: Sequence[ClipRecord],
         report: Mapping[str, object] | None = None,
+        audio: Mapping[str, bytes] = _NOTHING,
     ) -> Speaker:
-        """The speaker with a renewed mean; clips that it already has change nothing.
+        """The speaker with a renewed mean; clips that it already has change nothing. `audio` is as in `enrol`.
 
         Raises: SpeakerNotFound, BadArgument, BadVector, StorageFull, StoreUnavailable.
         """
         checked = checks.check_clips(clips)
         cleaned = None if report is None else checks.clean_report(report)
-        with self._database.write() as unit:
-            speaker = unit.speakers.add_clips(speaker_id, encoder_id, checked, cleaned, unit.revision)
+        canonical, _, _ = self._database.read(lambda speakers: speakers.voice_key(speaker_id))
+        with self._keeping(canonical, checked, audio), self._database.write() as unit:
+            speaker = unit.speakers.add_clips(canonical, encoder_id, checked, cleaned, unit.revision)
         self._pool.drop(speaker.id)
         self._follow_commit()
         return speaker
@@ -243,6 +254,7 @@ class Store(Moving):
             pool_hits=pool.hits,
             pool_misses=pool.misses,
             n_deleted=unit.trash.count(),
+            clip_bytes=self._clips.n_bytes(),
         )
 
 
@@ -250,7 +262,7 @@ def _enrol(unit: UnitOfWork, asked: Enrolling) -> Speaker:
     earlier = None if asked.key is None else unit.ledger.answered(asked.key)
     if earlier is not None:
         return unit.speakers.get(earlier)
-    speaker = unit.speakers.add(asked.new, unit.revision)
+    speaker = unit.speakers.add(asked.speaker_id, asked.new, unit.revision)
     if asked.key is not None:
         unit.ledger.remember(asked.key, speaker.id)
     unit.ledger.note(asked.actor, "enrol", 1, speaker.n_clips)

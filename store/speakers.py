@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, case, delete, func, insert, literal, null,
 
 from store.bulk import MANY, remove_many
 from store.checks import as_speaker_id, mean_vector, name_key, read_cursor, write_cursor
-from store.errors import BadVector, NameTaken
+from store.errors import BadArgument, BadVector, NameTaken
 from store.pruning import Candidate
 from store.tables import ClipRow, EncoderRow, SpeakerRow, TombstoneRow, UsageRow, UtcDateTime
 from store.types import ClipRecord, NewSpeaker, Page, Speaker, SpeakerRecord
@@ -28,9 +28,9 @@ from store.voices import (
 class SpeakerRepository(VoiceQueries):
     """Speakers, their clips and their usage."""
 
-    def add(self, new: NewSpeaker, revision: int) -> Speaker:
-        """The new speaker. Raises: NameTaken, BadVector, before anything is written."""
-        return self.put(SpeakerRecord(str(uuid.uuid4()), new, datetime.now(UTC), None, 0), revision)
+    def add(self, speaker_id: str, new: NewSpeaker, revision: int) -> Speaker:
+        """The new speaker of this id. Raises: NameTaken, BadVector, before anything is written."""
+        return self.put(SpeakerRecord(speaker_id, new, datetime.now(UTC), None, 0), revision)
 
     def put(self, record: SpeakerRecord, revision: int) -> Speaker:
         """The speaker of this record, whose id must be free.
@@ -84,6 +84,31 @@ class SpeakerRepository(VoiceQueries):
             row.report = row.report if report is None else dict(report)
             self._add_clips(row, fresh, row.updated_at)
             self._renew(row)
+        return _speaker(row)
+
+    def reembed(
+        self,
+        speaker_id: str,
+        encoder_id: str,
+        clips: Sequence[ClipRecord],
+        report: Mapping[str, object] | None,
+        revision: int,
+    ) -> Speaker:
+        """The speaker with each of its clips heard by this encoder. Raises: SpeakerNotFound, BadArgument, BadVector."""
+        row = self._row(speaker_id)
+        own = self._session.scalars(select(ClipRow).where(ClipRow.speaker_id == row.id))
+        stored = {each.sha256: each for each in own}
+        if stored.keys() != {clip.sha256 for clip in clips}:
+            words = f"clips must be the {len(stored)} that the speaker has, each heard anew: read them again"
+            raise BadArgument("bad_clip", words, expected=len(stored), measured=len(clips))
+        self._register(encoder_id, len(clips[0].vector))
+        for clip in clips:
+            for name, value in _figures(clip, encoder_id).items():
+                setattr(stored[clip.sha256], name, value)
+        row.encoder_id, row.updated_at, row.revision = encoder_id, datetime.now(UTC), revision
+        row.report = row.report if report is None else dict(report)
+        self._session.flush()
+        self._renew(row)
         return _speaker(row)
 
     def get(self, speaker_id: str) -> Speaker:
@@ -215,13 +240,8 @@ class SpeakerRepository(VoiceQueries):
                 id=str(uuid.uuid4()),
                 speaker_id=row.id,
                 sha256=clip.sha256,
-                encoder_id=row.encoder_id,
-                vector=to_bytes(clip.vector),
-                duration_s=clip.duration_s,
-                voiced_s=clip.voiced_s,
-                n_partials=clip.n_partials,
-                snr_db=clip.snr_db,
                 created_at=now,
+                **_figures(clip, row.encoder_id),
             )
             for clip in clips
         )
@@ -254,6 +274,18 @@ def _speaker(row: SpeakerRow) -> Speaker:
         n_clips=row.n_clips,
         speech_s=row.speech_s,
     )
+
+
+def _figures(clip: ClipRecord, encoder_id: str) -> dict[str, object]:
+    """The columns of a clip that depend on who heard it."""
+    return {
+        "encoder_id": encoder_id,
+        "vector": to_bytes(clip.vector),
+        "duration_s": clip.duration_s,
+        "voiced_s": clip.voiced_s,
+        "n_partials": clip.n_partials,
+        "snr_db": clip.snr_db,
+    }
 
 
 def _no_speaker(row: type[ClipRow] | type[UsageRow]) -> ColumnElement[bool]:

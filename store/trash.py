@@ -97,13 +97,6 @@ class TrashRepository:
         statement = statement.order_by(row.deleted_at.desc(), row.id).limit(limit)
         return tuple(DeletedSpeaker(*found) for found in self._session.execute(statement))
 
-    def clip_digests(self, speaker_ids: Sequence[str]) -> set[str]:
-        """The sha256 of every clip of these speakers."""
-        found: set[str] = set()
-        for ids in chunks(speaker_ids):
-            found |= set(self._session.scalars(select(TrashedClipRow.sha256).where(TrashedClipRow.speaker_id.in_(ids))))
-        return found
-
     def count(self) -> int:
         """How many speakers are here."""
         return self._session.scalar(select(func.count()).select_from(TrashedSpeakerRow)) or 0

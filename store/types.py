@@ -211,3 +211,4 @@ class StoreStats:
     index_bytes: int = 0
     index_kinds: Mapping[str, str] = field(default_factory=dict)
     n_deleted: int = 0
+    clip_bytes: int = 0

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from store.checks import as_speaker_id
 from store.errors import SpeakerNotFound
-from store.tables import ClipRow, SpeakerRow, StateRow, TombstoneRow
+from store.tables import ClipRow, SpeakerRow, StateRow, TombstoneRow, TrashedClipRow
 from store.types import ClipRecord, FloatArray, NewSpeaker, SpeakerRecord
 
 # Both databases bound the parameters of one statement.
@@ -55,6 +55,16 @@ class VoiceQueries:
         if row is None:
             raise not_found()
         return row.id, row.encoder_id, row.revision
+
+    def clip_digests(self, speaker_ids: Sequence[str]) -> dict[str, set[str]]:
+        """The sha256 of every clip of each of these speakers, here or in the trash."""
+        found: dict[str, set[str]] = {speaker_id: set() for speaker_id in speaker_ids}
+        for ids in chunks(speaker_ids):
+            for row in (ClipRow, TrashedClipRow):
+                statement = select(row.speaker_id, row.sha256).where(row.speaker_id.in_(ids))
+                for speaker_id, sha256 in self._session.execute(statement):
+                    found[speaker_id].add(sha256)
+        return found
 
     def voice(self, speaker_id: str) -> VoiceRow:
         """The speaker's vector and what it belongs to. Raises: SpeakerNotFound."""

@@ -1,0 +1,151 @@
+"""Kept reference clips: the uploaded bytes, a file each, named by nothing but ids and digests.
+
+SQL says what may be here. A clip is written before its row is committed, under the speaker's turn; what a refused or
+interrupted enrolment leaves is found by comparing a folder with SQL in the same turn, at the latest at the next start.
+"""
+
+import errno
+import fcntl
+import hashlib
+import os
+import uuid
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from store.checks import as_speaker_id
+from store.errors import StorageFull
+
+_OWNER = "store.id"
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
+
+
+class ClipFolder:
+    """The kept clips of all speakers of a state folder; no folder is made before the first clip is kept."""
+
+    def __init__(self, state_dir: Path) -> None:
+        self._root = state_dir / "clips"
+
+    @contextmanager
+    def turn(self, speaker_id: str) -> Iterator[None]:
+        """While the block runs, no other thread or process changes this speaker's folder, which is made.
+
+        Raises: StorageFull, OSError.
+        """
+        handle = self._lock(speaker_id)
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                self._of(speaker_id).rmdir()
+            os.close(handle)
+
+    def write(self, speaker_id: str, clips: Mapping[str, bytes]) -> None:
+        """Keeps the clips by their sha256, on disk when this returns; for the speaker's turn. Raises: StorageFull."""
+        folder = self._of(speaker_id)
+        with _room():
+            for sha256, data in clips.items():
+                if not (folder / sha256).exists():
+                    _write(folder / sha256, data)
+            _sync(folder)
+            _sync(self._root)
+
+    def keep_only(self, speaker_id: str, digests: Collection[str]) -> None:
+        """Removes every file but these clips; for the speaker's turn. Raises: OSError."""
+        for name in self.names(speaker_id).difference(digests):
+            (self._of(speaker_id) / name).unlink()
+
+    def drop(self, speaker_ids: Collection[str]) -> None:
+        """Removes all clips of these speakers. Raises: OSError."""
+        for speaker_id in speaker_ids:
+            if self._of(speaker_id).is_dir():
+                with self.turn(speaker_id):
+                    self.keep_only(speaker_id, ())
+
+    def read(self, speaker_id: str, sha256: str) -> bytes | None:
+        """The clip's bytes as they were uploaded; None where it was not kept or is damaged. Raises: OSError."""
+        try:
+            data = (self._of(speaker_id) / sha256).read_bytes()
+        except FileNotFoundError:
+            return None
+        return data if hashlib.sha256(data).hexdigest() == sha256 else None
+
+    def speakers(self) -> list[str]:
+        """The ids of those who have a folder."""
+        if not self._root.is_dir():
+            return []
+        return sorted(folder.name for folder in self._root.iterdir() if as_speaker_id(folder.name) == folder.name)
+
+    def names(self, speaker_id: str) -> set[str]:
+        """The names of the files in the speaker's folder. Raises: OSError."""
+        try:
+            return set(os.listdir(self._of(speaker_id)))
+        except FileNotFoundError:
+            return set()
+
+    def n_bytes(self) -> int:
+        """The size of all clips."""
+        return sum(file.stat().st_size for file in self._root.glob("*/*") if file.is_file())
+
+    def belongs_to(self, store_id: str) -> bool:
+        """Whether the clips are of this database; the first that asks owns them. Raises: OSError."""
+        owner = self._root / _OWNER
+        try:
+            return owner.read_text("ascii") == store_id
+        except FileNotFoundError:
+            with _room():
+                self._root.mkdir(parents=True, exist_ok=True)
+                _write(owner, store_id.encode())
+            return True
+
+    def _of(self, speaker_id: str) -> Path:
+        return self._root / speaker_id
+
+    def _lock(self, speaker_id: str) -> int:
+        folder = self._of(speaker_id)
+        while True:
+            with _room():
+                self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
+                folder.mkdir(mode=0o700, exist_ok=True)
+            with suppress(FileNotFoundError):
+                handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+                try:
+                    fcntl.flock(handle, fcntl.LOCK_EX)
+                    # Whoever had the turn before may have removed the folder that was waited for.
+                    if os.path.samestat(os.fstat(handle), folder.stat()):
+                        return handle
+                except BaseException:
+                    os.close(handle)
+                    raise
+                os.close(handle)
+
+
+@contextmanager
+def _room() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
+        message = "the disk of the kept clips is full: make room and try again; nothing was enrolled"
+        raise StorageFull("storage_full", message) from error
+
+
+def _write(path: Path, data: bytes) -> None:
+    fresh = path.with_name(f"{path.name}.{uuid.uuid4().hex}.part")
+    try:
+        with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(path)
+    finally:
+        fresh.unlink(missing_ok=True)
+
+
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
