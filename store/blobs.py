@@ -85,7 +85,11 @@ class ClipFolder:
 
     def n_bytes(self) -> int:
         """The size of all clips."""
-        return sum(file.stat().st_size for file in self._root.glob("*/*") if file.is_file())
+        size = 0
+        for file in self._root.glob("*/*"):
+            with suppress(FileNotFoundError):
+                size += file.stat().st_size
+        return size
 
     def belongs_to(self, store_id: str) -> bool:
         """Whether the clips are of this database; the first that asks owns them. Raises: OSError."""
