@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from store.checks import as_speaker_id
-from store.errors import StorageFull
+from store.errors import StorageFull, StoreUnavailable
 
 _OWNER = "store.id"
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
@@ -30,7 +30,7 @@ class ClipFolder:
     def turn(self, speaker_id: str) -> Iterator[None]:
         """While the block runs, no other thread or process changes this speaker's folder, which is made.
 
-        Raises: StorageFull, OSError.
+        Raises: StorageFull, StoreUnavailable, OSError.
         """
         handle = self._lock(speaker_id)
         try:
@@ -41,7 +41,10 @@ class ClipFolder:
             os.close(handle)
 
     def write(self, speaker_id: str, clips: Mapping[str, bytes]) -> None:
-        """Keeps the clips by their sha256, on disk when this returns; for the speaker's turn. Raises: StorageFull."""
+        """Keeps the clips by their sha256, on disk when this returns; for the speaker's turn.
+
+        Raises: StorageFull, StoreUnavailable.
+        """
         folder = self._of(speaker_id)
         with _room():
             for sha256, data in clips.items():
@@ -92,13 +95,16 @@ class ClipFolder:
         return size
 
     def belongs_to(self, store_id: str) -> bool:
-        """Whether the clips are of this database; the first that asks owns them. Raises: OSError."""
+        """Whether the clips are of this database; the first that asks owns them.
+
+        Raises: StorageFull, StoreUnavailable.
+        """
         owner = self._root / _OWNER
-        try:
-            return owner.read_text("ascii") == store_id
-        except FileNotFoundError:
-            with _room():
-                self._root.mkdir(parents=True, exist_ok=True)
+        with _room():
+            try:
+                return owner.read_text("ascii") == store_id
+            except FileNotFoundError:
+                self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
                 _write(owner, store_id.encode())
             return True
 
@@ -130,7 +136,8 @@ def _room() -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno not in _NO_ROOM:
-            raise
+            message = f"the folder of kept clips cannot be written: {error.strerror}; nothing was enrolled"
+            raise StoreUnavailable("store_unavailable", message) from error
         message = "the disk of the kept clips is full: make room and try again; nothing was enrolled"
         raise StorageFull("storage_full", message) from error
 

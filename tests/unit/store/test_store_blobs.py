@@ -239,3 +239,12 @@ def test_a_turn_is_had_by_one_at_a_time_and_leaves_no_empty_folder(tmp_path: Pat
     for thread in threads:
         thread.join(30)
     assert most == 1 and folder.speakers() == []
+
+
+def test_a_folder_that_cannot_be_made_is_named(store: Store, config: StoreConfig) -> None:
+    config.state_dir.mkdir(exist_ok=True)
+    (config.state_dir / "clips").write_text("a file where the folder should be")
+    with pytest.raises(StoreUnavailable, match="kept clips"):
+        enrol(store, "Ada", 1)
+    assert store.stats().n_speakers == 0
+    store.delete(store.enrol(new_speaker("Bert", [2])).id)

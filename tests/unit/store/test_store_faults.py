@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -263,6 +264,6 @@ def test_a_thread_that_holds_the_turn_is_given_up_on(sqlite_config: StoreConfig)
 def test_a_failed_write_leaves_nothing(store: Store) -> None:
     before = store.stats().revision
     with pytest.raises(RuntimeError), store._database.write() as unit:
-        unit.speakers.add(new_speaker("Anna", [1]), unit.revision)
+        unit.speakers.add(str(uuid.uuid4()), new_speaker("Anna", [1]), unit.revision)
         raise RuntimeError
     assert store.list().total == 0 and store.stats().revision == before
