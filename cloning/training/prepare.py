@@ -128,7 +128,7 @@ def write_part(job: Job) -> list[str]:
             n_frames = len(samples) // job.hop_length
             if n_frames < max(MIN_FRAMES, len(symbols)):
                 raise CorpusError("unreadable_clip", f"{n_frames} frames for {len(symbols)} symbols")
-            spans = _durations(utterance, n_frames, job) if utterance.ends_ms else np.zeros(len(symbols))
+            spans = frame_durations(utterance, n_frames, job) if utterance.ends_ms else np.zeros(len(symbols))
             encoded_ids = table.ids(symbols)
         except (CorpusError, ValueError, RuntimeError, KeyError) as error:
             refused.append(f"{utterance.file}:{utterance.member}: {error}")
@@ -186,7 +186,7 @@ def active_level_dbfs(samples: FloatArray, sample_rate: int) -> float:
     return float(10 * np.log10(power[power > np.percentile(power, 95) / 100].mean()))
 
 
-def _durations(utterance: Utterance, n_frames: int, job: Job) -> NDArray[np.int64]:
+def frame_durations(utterance: Utterance, n_frames: int, job: Job) -> NDArray[np.int64]:
     """End times in milliseconds as whole frames, at least one for each symbol, that fill the clip."""
     scale = job.sample_rate / job.hop_length / 1000 / utterance.warp
     bounds = np.round(np.asarray(utterance.ends_ms) * scale).astype(np.int64)
