@@ -1,9 +1,9 @@
 """The one door from text to token ids."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from cloning.errors import BundleError, LanguageUnsupported, TextRefused
+from cloning.errors import BundleError
 from cloning.text.folding import fold
 from cloning.text.languages import READERS, Reader, base_tag
 from cloning.text.lexicon import Lexicon
@@ -11,10 +11,11 @@ from cloning.text.limits import MOST_GROWTH, check_length
 from cloning.text.marked import MarkedText
 from cloning.text.markup import parse, unmarked
 from cloning.text.phonemes import Word, join
+from cloning.text.reading import Reading
 from cloning.text.spelling import CharacterFrontEnd, IpaFrontEnd
-from cloning.text.split import CLAUSE_PAUSE_S, Piece, parts, split
+from cloning.text.split import parts
 from cloning.text.symbols import END, GAP, START, SymbolTable
-from cloning.types import Spelling, SpokenText
+from cloning.types import Spelling
 
 DEFAULT_KIND = "english-phonemes"
 _ENDS = frozenset((".", "?", "!"))
@@ -22,8 +23,8 @@ _EDGES = 3  # the start, the end, and the full stop that a part without one is g
 _LEAST_SYMBOLS = 16
 
 
-class TextFrontEnd:
-    """Reads text for one voice. It keeps nothing between calls, so threads may share one.
+class TextFrontEnd(Reading):
+    """Reads text aloud for one voice.
 
     `languages` are the voice's own tags and ids; the first is the default. Raises: BundleError `bundle_mismatch`
     where none of them can be read here.
@@ -32,11 +33,10 @@ class TextFrontEnd:
     def __init__(
         self, symbols: SymbolTable, languages: Mapping[str, int], max_symbols: int, max_chars: int = 5000
     ) -> None:
-        self._symbols = symbols
+        readable = {base_tag(tag): index for tag, index in languages.items() if base_tag(tag) in READERS}
+        super().__init__(symbols, readable, max_chars)
         self._max_symbols = max_symbols
-        self._max_chars = max_chars
-        self._ids = {base_tag(tag): index for tag, index in languages.items() if base_tag(tag) in READERS}
-        if not self._ids:
+        if not readable:
             raise BundleError("bundle_mismatch", f"none of the voice's languages can be read: {sorted(languages)}")
         missing = [symbol for symbol in (START, END, GAP) if symbol not in symbols]
         if missing or max_symbols < _LEAST_SYMBOLS:
@@ -44,56 +44,17 @@ class TextFrontEnd:
             raise BundleError("bundle_mismatch", message)
         self._readers: dict[str, Reader] = {tag: READERS[tag]() for tag in self._ids}
 
-    @property
-    def languages(self) -> tuple[str, ...]:
-        """The tags that may be asked for, the default first."""
-        return tuple(self._ids)
+    def _known(self, language: str) -> str | None:
+        return base_tag(language) if base_tag(language) in self._ids else None
 
-    def language_id(self, language: str | None) -> int:
-        """The voice's id of a language; of its default where none is named.
-
-        Raises: LanguageUnsupported, with the list of those that are.
-        """
-        return self._ids[self._tag(language)]
-
-    def encode(
-        self, text: str, language: str | None = None, lexicon: Mapping[str, str] | None = None, markup: bool = True
-    ) -> list[SpokenText]:
-        """The text in parts of at most `max_symbols` ids, in order, each with the silence after it.
-
-        `markup` off reads Markdown's and tags' signs as text. Raises: TextRefused `text_too_long`, `bad_markup`,
-        `bad_lexicon`, `nothing_to_say`; LanguageUnsupported.
-        """
-        reader = self._readers[self._tag(language)]
-        marked = self._within_limit(text, markup, Lexicon(lexicon or {}))
-        spoken: list[SpokenText] = []
-        skipped: tuple[str, ...] = ()
-        for piece in split(marked.text):
-            words = [self._in_alphabet(word) for word in reader.words(piece.text, marked.said)]
-            skipped += tuple(letters for word in words for letters in word.skipped)
-            said = self._spoken(words, piece, skipped)
-            skipped = () if said else skipped
-            spoken += said
-        if not spoken:
-            raise self._nothing_to_say(skipped)
-        if skipped:
-            spoken[-1] = replace(spoken[-1], skipped=spoken[-1].skipped + skipped)
-        return spoken
-
-    def _tag(self, language: str | None) -> str:
-        tag = next(iter(self._ids)) if language is None else base_tag(language)
-        if tag not in self._ids:
-            message = f"language: {language!r} is not spoken by this voice; choose from {', '.join(self._ids)}"
-            raise LanguageUnsupported("language_unsupported", message, field="language", languages=list(self._ids))
-        return tag
-
-    def _within_limit(self, text: str, markup: bool, lexicon: Lexicon) -> MarkedText:
+    def _marked(self, text: str, markup: bool, lexicon: Mapping[str, str]) -> MarkedText:
         """The folded text with its marks, no longer than may be read. Lengths are in code points."""
+        replacing = Lexicon(lexicon)
         check_length(text, self._max_chars, "text")
         marked = parse(text) if markup else unmarked(text)
         folded = replace(marked, text=fold(marked.text))
         check_length(folded.text, self._max_chars * MOST_GROWTH, "text")
-        replaced = lexicon.apply(folded)
+        replaced = replacing.apply(folded)
         check_length(replaced.text, self._max_chars * MOST_GROWTH, "lexicon")
         return replaced
 
@@ -105,27 +66,20 @@ class TextFrontEnd:
         symbols = tuple(symbol for symbol in word.symbols if symbol in self._symbols)
         return replace(word, symbols=symbols, skipped=word.skipped + missing)
 
-    def _spoken(self, words: list[Word], piece: Piece, skipped: tuple[str, ...]) -> list[SpokenText]:
-        said = [word for word in words if word.symbols]
-        breaths = _closed(parts(said, self._max_symbols - _EDGES))
-        return [
-            SpokenText(
-                text=_written(breath),
-                token_ids=self._symbols.ids(symbol for symbol in join(breath) if symbol in self._symbols),
-                pause_after_s=CLAUSE_PAUSE_S if breaths[at + 1 :] else piece.pause_after_s,
-                skipped=() if at else skipped,
-            )
-            for at, breath in enumerate(breaths)
-        ]
+    def _words(self, sentence: str, tag: str, marked: MarkedText) -> list[Word]:
+        return [self._in_alphabet(word) for word in self._readers[tag].words(sentence, marked.said)]
 
-    def _nothing_to_say(self, skipped: tuple[str, ...]) -> TextRefused | LanguageUnsupported:
-        if not skipped:
-            return TextRefused("nothing_to_say", "text: there is nothing to say in it; send words", field="text")
-        characters = sorted(set("".join(skipped)))
-        message = f"text: none of it can be read in {', '.join(self._ids)}: {' '.join(characters[:20])}"
-        return LanguageUnsupported(
-            "language_unsupported", message, field="text", characters=characters, languages=list(self._ids)
-        )
+    def _breaths(self, words: list[Word]) -> list[list[Word]]:
+        return _closed(parts(words, self._max_symbols - _EDGES))
+
+    def _written(self, breath: Sequence[Word]) -> str:
+        return " ".join(word.text.removesuffix(word.mark) + word.mark for word in breath)
+
+    def _token_ids(self, breath: Sequence[Word]) -> tuple[int, ...]:
+        return self._symbols.ids(symbol for symbol in join(breath) if symbol in self._symbols)
+
+    def _unreadable(self) -> str:
+        return f"none of it can be read in {', '.join(self._ids)}"
 
 
 def _closed(breaths: list[list[Word]]) -> list[list[Word]]:
@@ -138,10 +92,6 @@ def _closed(breaths: list[list[Word]]) -> list[list[Word]]:
             mark = "."
         closed.append([*breath[:-1], replace(last, mark=mark or ",")])
     return closed
-
-
-def _written(words: list[Word]) -> str:
-    return " ".join(word.text.removesuffix(word.mark) + word.mark for word in words)
 
 
 FrontEnd = TextFrontEnd | CharacterFrontEnd

@@ -4,7 +4,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from cloning.errors import BundleError, LanguageUnsupported, TextRefused
+from cloning.errors import BundleError
 from cloning.text.cleaning import clean
 from cloning.text.folding import fold
 from cloning.text.languages import READERS, base_tag
@@ -13,9 +13,10 @@ from cloning.text.limits import MOST_GROWTH, check_length
 from cloning.text.marked import MarkedText, Said, is_ours, said_index
 from cloning.text.markup import parse, unmarked
 from cloning.text.phonemes import Word
-from cloning.text.split import CLAUSE_PAUSE_S, Piece, parts, split
+from cloning.text.reading import Reading
+from cloning.text.split import parts
 from cloning.text.symbols import GAP, STRESSES, SymbolTable
-from cloning.types import Spelling, SpokenText
+from cloning.types import Spelling
 
 _MARKS = ".,!?;:…"
 # As most voices write IPA: stressed vowels of these are long.
@@ -26,8 +27,8 @@ _IPA = {"d͡ʒ": "dʒ", "t͡ʃ": "tʃ", GAP: " "}
 _NEAREST = {"ɡ": "g", "g": "ɡ", "ɹ": "r", "ɚ": "əɹ", "ɜ": "ə", "ː": "", "ʌ": "ɐ", "æ": "a"}
 
 
-class CharacterFrontEnd:
-    """Spells text in a voice's own letters. It keeps nothing between calls, so threads may share one.
+class CharacterFrontEnd(Reading):
+    """Spells text in a voice's own letters; a lexicon's IPA is heard by voices that are spelt to in IPA.
 
     `languages` are the voice's own tags and ids; the first is the default. Raises: BundleError `bundle_mismatch`
     where the table lacks what stands between the letters.
@@ -39,44 +40,10 @@ class CharacterFrontEnd:
         missing = [s for s in (spelling.blank, spelling.start, spelling.end) if s and s not in symbols]
         if missing or not languages:
             raise BundleError("bundle_mismatch", f"the voice's table lacks {missing}, or it names no language")
-        self._symbols, self._max_chars, self._spelling = symbols, max_chars, spelling
-        self._ids = {tag.lower(): index for tag, index in languages.items()}
+        super().__init__(symbols, {tag.lower(): index for tag, index in languages.items()}, max_chars)
+        self._spelling = spelling
         edges = bool(spelling.start) + bool(spelling.end)
         self._max_letters = max(16, (max_symbols - edges - 1) // 2 if spelling.blank else max_symbols - edges)
-
-    @property
-    def languages(self) -> tuple[str, ...]:
-        """The tags that may be asked for, the default first."""
-        return tuple(self._ids)
-
-    def language_id(self, language: str | None) -> int:
-        """The voice's id of a language; of its default where none is named.
-
-        Raises: LanguageUnsupported, with the list of those that are.
-        """
-        return self._ids[self._tag(language)]
-
-    def encode(
-        self, text: str, language: str | None = None, lexicon: Mapping[str, str] | None = None, markup: bool = True
-    ) -> list[SpokenText]:
-        """As `TextFrontEnd.encode`; a lexicon's IPA is heard by voices that are spelt to in IPA."""
-        tag = self._tag(language)
-        check_length(text, self._max_chars, "text")
-        marked = Lexicon(lexicon or {}).apply(parse(text) if markup else unmarked(text))
-        check_length(marked.text, self._max_chars * MOST_GROWTH, "lexicon" if lexicon else "text")
-        spoken: list[SpokenText] = []
-        skipped: tuple[str, ...] = ()
-        for piece in split(marked.text):
-            words = self._words(piece.text, tag, marked)
-            skipped += tuple(letters for word in words for letters in word.skipped)
-            said = self._spoken([word for word in words if word.symbols], piece, skipped)
-            skipped = () if said else skipped
-            spoken += said
-        if not spoken:
-            raise self._nothing_to_say(skipped)
-        if skipped:
-            spoken[-1] = replace(spoken[-1], skipped=spoken[-1].skipped + skipped)
-        return spoken
 
     def ids(self, letters: str) -> tuple[int, ...]:
         """The ids of letters that the table holds, with what stands around and between them."""
@@ -85,9 +52,15 @@ class CharacterFrontEnd:
             found = [spelling.blank, *(each for letter in letters for each in (letter, spelling.blank))]
         return self._symbols.ids(symbol for symbol in (spelling.start, *found, spelling.end) if symbol)
 
+    def _marked(self, text: str, markup: bool, lexicon: Mapping[str, str]) -> MarkedText:
+        check_length(text, self._max_chars, "text")
+        marked = Lexicon(lexicon).apply(parse(text) if markup else unmarked(text))
+        check_length(marked.text, self._max_chars * MOST_GROWTH, "lexicon" if lexicon else "text")
+        return marked
+
     def _words(self, sentence: str, tag: str, marked: MarkedText) -> list[Word]:
         """The words of a sentence, each with the letters of it that the voice was taught."""
-        readable = "".join(_written(char, marked.said) for char in sentence)
+        readable = "".join(_as_written(char, marked.said) for char in sentence)
         return [self._word(word) for word in clean(readable, self._spelling.cleaner, tag).split(" ")]
 
     def _word(self, word: str) -> Word:
@@ -108,38 +81,23 @@ class CharacterFrontEnd:
                 return found
         return ""
 
-    def _spoken(self, words: list[Word], piece: Piece, skipped: tuple[str, ...]) -> list[SpokenText]:
-        breaths = parts(words, self._max_letters)
+    def _breaths(self, words: list[Word]) -> list[list[Word]]:
+        return parts(words, self._max_letters)
+
+    def _written(self, breath: Sequence[Word]) -> str:
+        return " ".join(word.text for word in breath)
+
+    def _token_ids(self, breath: Sequence[Word]) -> tuple[int, ...]:
         gap = " " if " " in self._symbols else ""
-        return [
-            SpokenText(
-                text=" ".join(word.text for word in breath),
-                token_ids=self.ids(gap.join("".join(word.symbols) + word.mark for word in breath)),
-                pause_after_s=CLAUSE_PAUSE_S if breaths[at + 1 :] else piece.pause_after_s,
-                skipped=() if at else skipped,
-            )
-            for at, breath in enumerate(breaths)
-        ]
+        return self.ids(gap.join("".join(word.symbols) + word.mark for word in breath))
 
-    def _tag(self, language: str | None) -> str:
-        if language is None:
-            return next(iter(self._ids))
+    def _known(self, language: str) -> str | None:
         wanted = language.strip().lower().replace("_", "-")
-        found = wanted if wanted in self._ids else None
-        found = found or next((tag for tag in self._ids if base_tag(tag) == base_tag(wanted)), None)
-        if found is None:
-            message = f"language: {language!r} is not spoken by this voice; choose from {', '.join(self._ids)}"
-            raise LanguageUnsupported("language_unsupported", message, field="language", languages=list(self._ids))
-        return found
+        alike = (tag for tag in self._ids if base_tag(tag) == base_tag(wanted))
+        return wanted if wanted in self._ids else next(alike, None)
 
-    def _nothing_to_say(self, skipped: tuple[str, ...]) -> TextRefused | LanguageUnsupported:
-        if not skipped:
-            return TextRefused("nothing_to_say", "text: there is nothing to say in it; send words", field="text")
-        characters = sorted(set("".join(skipped)))
-        message = f"text: this voice has none of its letters: {' '.join(characters[:20])}"
-        return LanguageUnsupported(
-            "language_unsupported", message, field="text", characters=characters, languages=list(self._ids)
-        )
+    def _unreadable(self) -> str:
+        return "this voice has none of its letters"
 
 
 class IpaFrontEnd(CharacterFrontEnd):
@@ -174,6 +132,6 @@ def _ipa(symbol: str) -> str:
     return stress + ((_LONG.get(sound) if stress else None) or _IPA.get(sound, sound))
 
 
-def _written(char: str, said: Sequence[Said]) -> str:
+def _as_written(char: str, said: Sequence[Said]) -> str:
     """A word that was given with its sounds, as it is written; breaks were taken out before."""
     return said[said_index(char)].text if is_ours(char) else char
