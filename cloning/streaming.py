@@ -1,6 +1,7 @@
 """From spoken sentences to one signal: edges trimmed, joins faded, pauses put in."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,10 +16,22 @@ EDGE_DB = -42.0
 SILENCE_DBFS = -60.0
 
 
-def finish_sentence(samples: FloatArray, sample_rate: int, pause_after_s: float) -> FloatArray:
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A sentence as it is heard: `n_cut` samples were left out before it, `n_spoken` come before its pause.
+
+    Shapes: samples float32 (n,) in [-1, 1].
+    """
+
+    samples: FloatArray
+    n_cut: int
+    n_spoken: int
+
+
+def finish_sentence(samples: FloatArray, sample_rate: int, pause_after_s: float) -> Finished:
     """A sentence without the silence that the network puts around it, faded at both ends, and the pause after it.
 
-    Shapes: float32 (n,) -> float32 (m,) in [-1, 1].
+    Shapes: float32 (n,).
     Raises: SynthesisFailed where the network gave numbers that are not finite, or nothing that can be heard.
     """
     if not np.isfinite(samples).all():
@@ -35,11 +48,12 @@ def finish_sentence(samples: FloatArray, sample_rate: int, pause_after_s: float)
     fade = np.linspace(0, 1, min(round(FADE_S * sample_rate), len(cut) // 2), dtype=np.float32)
     cut[: len(fade)] *= fade
     cut[len(cut) - len(fade) :] *= fade[::-1]
-    return np.concatenate([cut, np.zeros(round(pause_after_s * sample_rate), np.float32)])
+    paused = np.concatenate([cut, np.zeros(round(pause_after_s * sample_rate), np.float32)])
+    return Finished(paused, int(start), len(cut))
 
 
 def join(pieces: Sequence[Speech]) -> Speech:
-    """One speech from its pieces, in order. Raises: ValueError for no piece."""
+    """One speech from all its pieces, in order. Raises: ValueError for no piece."""
     if not pieces:
         raise ValueError("join needs at least one piece")
     return Speech(
@@ -50,4 +64,5 @@ def join(pieces: Sequence[Speech]) -> Speech:
         skipped=tuple(dict.fromkeys(sign for piece in pieces for sign in piece.skipped)),
         notices=tuple(dict.fromkeys(notice for piece in pieces for notice in piece.notices)),
         pause_s=sum(piece.pause_s for piece in pieces),
+        sentences=tuple(sentence for piece in pieces for sentence in piece.sentences),
     )

@@ -22,7 +22,8 @@ from cloning.scheduler import Scheduler, SchedulerStats, Spoken
 from cloning.streaming import finish_sentence, join
 from cloning.text.frontend import front_end
 from cloning.text.symbols import SymbolTable
-from cloning.types import FloatArray, Sentence, Speech, SpeechRequest, SpokenText
+from cloning.timing import timed
+from cloning.types import AudioConfig, FloatArray, Sentence, Speech, SpeechRequest, SpokenText
 
 MAX_SEED = 2**63 - 1
 
@@ -95,7 +96,7 @@ class Synthesiser:
         spoken_texts = self._front_end.encode(request.text, request.language, request.lexicon)
         language_id = self._front_end.language_id(request.language)
         sentences = [self._sentence(request, text, i, language_id) for i, text in enumerate(spoken_texts)]
-        return SpeechStream(self._scheduler, spoken_texts, sentences, self.voice.sample_rate, self._ahead)
+        return SpeechStream(self._scheduler, spoken_texts, sentences, self._config.audio, self._ahead)
 
     def stats(self) -> SchedulerStats:
         """Counters of the scheduler."""
@@ -153,14 +154,15 @@ class SpeechStream:
         scheduler: Scheduler,
         texts: Sequence[SpokenText],
         sentences: Sequence[Sentence],
-        sample_rate: int,
+        audio: AudioConfig,
         n_ahead: int,
     ) -> None:
         """Raises: Overloaded, where the queue has no room for the first sentences."""
-        self._scheduler, self._sample_rate, self._n_ahead = scheduler, sample_rate, n_ahead
+        self._scheduler, self._audio, self._n_ahead = scheduler, audio, n_ahead
         self._texts, self._sentences = deque(texts), deque(sentences)
         self._futures: deque[Future[Spoken]] = deque()
         self._waited_s = 0.0
+        self._n_samples = 0
         self.skipped = tuple(dict.fromkeys(signs for text in texts for signs in text.skipped))
         self._submit(continuing=False)
 
@@ -188,9 +190,17 @@ class SpeechStream:
         self._waited_s += time.monotonic() - started_s
         self._futures.popleft()
         self._submit(continuing=True)
-        text = self._texts.popleft()
-        samples = finish_sentence(spoken.samples, self._sample_rate, text.pause_after_s)
-        return Speech(samples, self._sample_rate, spoken.durations, 1, skipped=text.skipped, pause_s=text.pause_after_s)
+        return self._piece(self._texts.popleft(), spoken)
+
+    def _piece(self, text: SpokenText, spoken: Spoken) -> Speech:
+        rate, hop_length, start = self._audio.sample_rate, self._audio.hop_length, self._n_samples
+        done = finish_sentence(spoken.samples, rate, text.pause_after_s)
+        self._n_samples += len(done.samples)
+        heard = (start, start + done.n_spoken)
+        return Speech(
+            done.samples, rate, spoken.durations, 1, skipped=text.skipped, pause_s=text.pause_after_s,
+            sentences=(timed(text, spoken.durations, hop_length, start - done.n_cut, heard),),
+        )  # fmt: skip
 
     def _submit(self, continuing: bool) -> None:
         room = min(self._n_ahead - len(self._futures), len(self._sentences))

@@ -77,17 +77,32 @@ class Spelling:
 
 
 @dataclass(frozen=True, slots=True)
+class SpokenWord:
+    """What is read of one writing: `text` is how, `sounds` its symbols with their index among the sentence's ids.
+
+    `place` is the writing in the text that was sent, half open, in code points; it is empty for a word that stands
+    nowhere in it.
+    """
+
+    text: str
+    sounds: tuple[tuple[int, str], ...]
+    place: tuple[int, int] = (0, 0)
+
+
+@dataclass(frozen=True, slots=True)
 class SpokenText:
     """The text front end's result for one sentence: what goes to the network, and where it came from.
 
     `token_ids` int64 (T_text,); `pause_after_s` is silence that follows the sentence; `skipped` are
-    characters that no reading was found for.
+    characters that no reading was found for; `place` is as that of a word, with the marks around it.
     """
 
     text: str
     token_ids: tuple[int, ...]
     pause_after_s: float
     skipped: tuple[str, ...] = ()
+    words: tuple[SpokenWord, ...] = ()
+    place: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +118,42 @@ class Sentence:
 
 
 @dataclass(frozen=True, slots=True)
-class Speech:
-    """Shapes: samples float32 (n,) in [-1, 1]; durations int64 (T_text,) frames, of all sentences in order.
+class TimedSound:
+    """A sound and when it is heard: samples from the start of the whole speech, half open."""
 
-    `pause_s` is how much of it is silence that was put between and after sentences.
+    symbol: str
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True)
+class TimedWord:
+    """A writing of the text and when it is heard. `read`, `place` and `sounds` are as in `SpokenWord`."""
+
+    read: str
+    place: tuple[int, int]
+    start: int
+    stop: int
+    sounds: tuple[TimedSound, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TimedSentence:
+    """A sentence and when it is heard, without the pause after it."""
+
+    place: tuple[int, int]
+    start: int
+    stop: int
+    words: tuple[TimedWord, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Speech:
+    """A speech or a piece of one, as it comes.
+
+    Shapes: samples float32 (n,) in [-1, 1]; durations int64 (T_text,) frames, of all sentences in order.
+    `pause_s` is how much of it is silence that was put between and after sentences. `sentences` are those that end
+    in this piece; their times count from the start of the whole speech.
     """
 
     samples: FloatArray
@@ -116,6 +163,7 @@ class Speech:
     skipped: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
     pause_s: float = 0.0
+    sentences: tuple[TimedSentence, ...] = ()
 
     @property
     def duration_s(self) -> float:

@@ -10,8 +10,8 @@ from cloning.text.lexicon import Lexicon
 from cloning.text.limits import MOST_GROWTH, check_length
 from cloning.text.marked import MarkedText
 from cloning.text.markup import parse, unmarked
-from cloning.text.phonemes import Word, join
-from cloning.text.reading import Reading
+from cloning.text.phonemes import Word, owned
+from cloning.text.reading import Owned, Reading
 from cloning.text.spelling import CharacterFrontEnd, IpaFrontEnd
 from cloning.text.split import parts
 from cloning.text.symbols import END, GAP, START, SymbolTable
@@ -75,8 +75,8 @@ class TextFrontEnd(Reading):
     def _written(self, breath: Sequence[Word]) -> str:
         return " ".join(word.text.removesuffix(word.mark) + word.mark for word in breath)
 
-    def _token_ids(self, breath: Sequence[Word]) -> tuple[int, ...]:
-        return self._symbols.ids(symbol for symbol in join(breath) if symbol in self._symbols)
+    def _owned(self, breath: Sequence[Word]) -> list[Owned]:
+        return [each for each in owned(breath) if each[0] in self._symbols]
 
     def _unreadable(self) -> str:
         return f"none of it can be read in {', '.join(self._ids)}"

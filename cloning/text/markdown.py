@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-_FENCE = re.compile(r"^ {0,3}(```+|~~~+)[^\n]*\n(?:.*?\n)?(?: {0,3}\1[`~]* *$|\Z)", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^ {0,3}(```+|~~~+)[^\n]*\n(?:.*?\n)?(?: {0,3}\1[`~]* *$|\Z)", re.MULTILINE | re.DOTALL)
 _RULE = re.compile(r"^\s*(?:([-*_])(?:\s*\1){2,}|=+)\s*$")
 _TABLE_RULE = re.compile(r"^\s*\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*$")
 _HEADING = re.compile(r"^\s{0,3}#{1,6}\s+(.*?)\s*#*\s*$")
@@ -25,7 +25,7 @@ _INLINE = (
 
 def plain(text: str) -> str:
     """Text without Markdown. Code blocks are left out: they are not made to be heard."""
-    return "\n".join(_lines(_FENCE.sub("\n\n", text)))
+    return "\n".join(_lines(FENCE.sub("\n\n", text)))
 
 
 def _lines(text: str) -> Iterator[str]:

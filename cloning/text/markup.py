@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from cloning.errors import TextRefused
 from cloning.text.folding import purge
 from cloning.text.ipa import symbols_of_ipa
-from cloning.text.markdown import plain
+from cloning.text.markdown import FENCE, plain
 from cloning.text.marked import MAX_BREAK_S, MarkedText, Said, break_character, said_character
 
 _ATTRIBUTE = r"[\w:-]+\s*=\s*(?:\"[^\"<>]*\"|'[^'<>]*'|[^\s\"'<>=]+)"
@@ -61,6 +61,13 @@ def parse(text: str) -> MarkedText:
 def unmarked(text: str) -> MarkedText:
     """The text as it stands, for callers whose text holds no markup."""
     return MarkedText(purge(text))
+
+
+def unread_as_spaces(text: str) -> str:
+    """The text, as long as before, with spaces where comments, tags and code blocks stand."""
+    for pattern in (_NOT_TEXT, _TAG, FENCE):
+        text = pattern.sub(lambda match: " " * len(match[0]), text)
+    return text
 
 
 def _pieces(text: str) -> Iterator[str | _Tag]:

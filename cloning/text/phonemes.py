@@ -46,13 +46,18 @@ class Word:
 
 def join(words: Iterable[Word]) -> list[str]:
     """One utterance of words: ^ word mark _ word mark $"""
-    symbols = [START]
-    for word in words:
+    return [symbol for symbol, _ in owned(words)]
+
+
+def owned(words: Iterable[Word]) -> list[tuple[str, int | None]]:
+    """The same with the index of the word that each sound is of; edges, marks and gaps are of none."""
+    symbols: list[tuple[str, int | None]] = [(START, None)]
+    for index, word in enumerate(words):
         if word.symbols:
-            symbols += [GAP] * (len(symbols) > 1)
-            symbols += word.symbols
-            symbols += [word.mark] * bool(word.mark)
-    return [*symbols, END]
+            symbols += [(GAP, None)] * (len(symbols) > 1)
+            symbols += [(symbol, None if symbol == GAP else index) for symbol in word.symbols]
+            symbols += [(word.mark, None)] * bool(word.mark)
+    return [*symbols, (END, None)]
 
 
 class EnglishPhonemes:
@@ -135,7 +140,8 @@ class _Gathered:
             mark=max(word.mark, mark, key=_BY_STRENGTH.index),
             skipped=word.skipped + skipped,
         )
-        self._glued = not token.whitespace
+        silent = not (symbols or skipped or mark)
+        self._glued = not token.whitespace and (self._glued or not silent)
 
     def skip(self, match: re.Match[str]) -> str:
         """Notes letters that cannot be read, and leaves a gap for them."""

@@ -6,10 +6,15 @@ from dataclasses import replace
 
 from cloning.errors import LanguageUnsupported, TextRefused
 from cloning.text.marked import MarkedText
+from cloning.text.markup import unread_as_spaces
 from cloning.text.phonemes import Word
+from cloning.text.places import places, reach
 from cloning.text.split import CLAUSE_PAUSE_S, Piece, split
 from cloning.text.symbols import SymbolTable
-from cloning.types import SpokenText
+from cloning.types import SpokenText, SpokenWord
+
+# A symbol, and the index of the word that it is a sound of.
+Owned = tuple[str, int | None]
 
 
 class Reading(ABC):
@@ -52,7 +57,7 @@ class Reading(ABC):
             raise self._nothing_to_say(skipped)
         if skipped:
             spoken[-1] = replace(spoken[-1], skipped=spoken[-1].skipped + skipped)
-        return spoken
+        return _placed(spoken, unread_as_spaces(text) if markup else text)
 
     def _tag(self, language: str | None) -> str:
         """The voice's tag of a language. Raises: LanguageUnsupported."""
@@ -64,12 +69,14 @@ class Reading(ABC):
 
     def _spoken(self, words: list[Word], piece: Piece, skipped: tuple[str, ...]) -> list[SpokenText]:
         breaths = self._breaths(words)
+        owned = [self._owned(breath) for breath in breaths]
         return [
             SpokenText(
                 text=self._written(breath),
-                token_ids=self._token_ids(breath),
+                token_ids=self._symbols.ids(symbol for symbol, _ in owned[at]),
                 pause_after_s=CLAUSE_PAUSE_S if breaths[at + 1 :] else piece.pause_after_s,
                 skipped=() if at else skipped,
+                words=_with_sounds(breath, owned[at]),
             )
             for at, breath in enumerate(breaths)
         ]
@@ -104,9 +111,42 @@ class Reading(ABC):
         """A part as it is read."""
 
     @abstractmethod
-    def _token_ids(self, breath: Sequence[Word]) -> tuple[int, ...]:
-        """The ids of a part."""
+    def _owned(self, breath: Sequence[Word]) -> list[Owned]:
+        """The symbols of a part, all of them in the table."""
 
     @abstractmethod
     def _unreadable(self) -> str:
         """Why nothing of a text could be read."""
+
+
+def _with_sounds(breath: Sequence[Word], owned: Sequence[Owned]) -> tuple[SpokenWord, ...]:
+    sounds: list[list[tuple[int, str]]] = [[] for _ in breath]
+    for at, (symbol, owner) in enumerate(owned):
+        if owner is not None:
+            sounds[owner].append((at, symbol))
+    return tuple(SpokenWord(word.text, tuple(its)) for word, its in zip(breath, sounds, strict=True) if its)
+
+
+def _placed(spoken: Sequence[SpokenText], text: str) -> list[SpokenText]:
+    """The sentences with the places of their words in the text that was sent."""
+    found = iter(places(text, [word.text for sentence in spoken for word in sentence.words]))
+    placed: list[SpokenText] = []
+    taken = 0
+    for sentence in spoken:
+        words = _one_for_each_writing([replace(word, place=next(found)) for word in sentence.words])
+        place = reach(text, (words[0].place[0], words[-1].place[1]), taken)
+        taken = place[1]
+        placed.append(replace(sentence, words=words, place=place))
+    return placed
+
+
+def _one_for_each_writing(words: Sequence[SpokenWord]) -> tuple[SpokenWord, ...]:
+    """Words read from one writing ('$5': 'five dollars') as one; so are those without a place, with the one before."""
+    merged: list[SpokenWord] = []
+    for word in words:
+        if merged and (word.place == merged[-1].place or word.place[0] == word.place[1]):
+            last = merged[-1]
+            merged[-1] = replace(last, text=f"{last.text} {word.text}".strip(), sounds=last.sounds + word.sounds)
+        else:
+            merged.append(word)
+    return tuple(merged)

@@ -13,7 +13,7 @@ from cloning.text.limits import MOST_GROWTH, check_length
 from cloning.text.marked import MarkedText, Said, is_ours, said_index
 from cloning.text.markup import parse, unmarked
 from cloning.text.phonemes import Word
-from cloning.text.reading import Reading
+from cloning.text.reading import Owned, Reading
 from cloning.text.split import parts
 from cloning.text.symbols import GAP, STRESSES, SymbolTable
 from cloning.types import Spelling
@@ -47,10 +47,14 @@ class CharacterFrontEnd(Reading):
 
     def ids(self, letters: str) -> tuple[int, ...]:
         """The ids of letters that the table holds, with what stands around and between them."""
-        found, spelling = list(letters), self._spelling
-        if spelling.blank:
-            found = [spelling.blank, *(each for letter in letters for each in (letter, spelling.blank))]
-        return self._symbols.ids(symbol for symbol in (spelling.start, *found, spelling.end) if symbol)
+        return self._symbols.ids(letter for letter, _ in self._spaced([(letter, None) for letter in letters]))
+
+    def _spaced(self, letters: Sequence[Owned]) -> list[Owned]:
+        blank, start, end = (
+            (symbol, None) for symbol in (self._spelling.blank, self._spelling.start, self._spelling.end)
+        )
+        spaced = [blank, *(each for letter in letters for each in (letter, blank))]
+        return [each for each in (start, *spaced, end) if each[0]]
 
     def _marked(self, text: str, markup: bool, lexicon: Mapping[str, str]) -> MarkedText:
         check_length(text, self._max_chars, "text")
@@ -87,9 +91,14 @@ class CharacterFrontEnd(Reading):
     def _written(self, breath: Sequence[Word]) -> str:
         return " ".join(word.text for word in breath)
 
-    def _token_ids(self, breath: Sequence[Word]) -> tuple[int, ...]:
-        gap = " " if " " in self._symbols else ""
-        return self.ids(gap.join("".join(word.symbols) + word.mark for word in breath))
+    def _owned(self, breath: Sequence[Word]) -> list[Owned]:
+        gap: list[Owned] = [(" ", None)] * (" " in self._symbols)
+        letters: list[Owned] = []
+        for index, word in enumerate(breath):
+            letters += gap * bool(index)
+            letters += [(letter, index) for letter in "".join(word.symbols)]
+            letters += [(mark, None) for mark in word.mark]
+        return self._spaced(letters)
 
     def _known(self, language: str) -> str | None:
         wanted = language.strip().lower().replace("_", "-")

@@ -20,19 +20,19 @@ def hush(seconds: float) -> np.ndarray:
 
 def test_edges_are_trimmed_to_their_margins() -> None:
     samples = np.concatenate([hush(0.5), tone(1.0), hush(0.8)])
-    done = finish_sentence(samples, RATE, 0.0)
+    done = finish_sentence(samples, RATE, 0.0).samples
     assert len(done) / RATE == pytest.approx(LEAD_S + 1.0 + TAIL_S, abs=0.02)
 
 
 def test_the_pause_is_exact_whole_samples_of_silence() -> None:
-    without = finish_sentence(tone(0.5), RATE, 0.0)
-    paused = finish_sentence(tone(0.5), RATE, 0.25)
+    without = finish_sentence(tone(0.5), RATE, 0.0).samples
+    paused = finish_sentence(tone(0.5), RATE, 0.25).samples
     assert len(paused) - len(without) == 6000
     assert not paused[len(without) :].any()
 
 
 def test_ends_are_faded_so_that_joins_do_not_click() -> None:
-    done = finish_sentence(tone(0.5), RATE, 0.0)
+    done = finish_sentence(tone(0.5), RATE, 0.0).samples
     assert done[0] == 0 and done[-1] == 0
     assert np.abs(np.diff(done)).max() < 0.05
     middle = slice(round(FADE_S * RATE), -round(FADE_S * RATE))
@@ -40,7 +40,7 @@ def test_ends_are_faded_so_that_joins_do_not_click() -> None:
 
 
 def test_samples_beyond_full_scale_are_clamped() -> None:
-    assert np.abs(finish_sentence(tone(0.5, level=1.7), RATE, 0.0)).max() == 1.0
+    assert np.abs(finish_sentence(tone(0.5, level=1.7), RATE, 0.0).samples).max() == 1.0
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])

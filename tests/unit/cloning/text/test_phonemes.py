@@ -54,6 +54,10 @@ def test_words_keep_their_text_and_mark(english: EnglishPhonemes) -> None:
     ]
 
 
+def test_a_sign_that_is_not_read_keeps_the_space_before_it(english: EnglishPhonemes) -> None:
+    assert [word.text for word in english.words("We paid $5 today")] == ["We", "paid", "5", "today"]
+
+
 def test_characters_without_a_reading_are_named_not_lost(english: EnglishPhonemes) -> None:
     words = english.words("Call 我 at 5")
     assert [word.skipped for word in words if word.skipped] == [("我",)]
