@@ -19,7 +19,7 @@ from api.settings import Settings
 
 _EXPOSED = [
     REQUEST_ID,
-    *(f"X-Voicekin-{name}" for name in ("Audio-Seconds", "Seed", "Model", "Cosine", "Notices")),
+    *(f"X-Voicekin-{name}" for name in ("Audio-Seconds", "Seed", "Model", "Cosine", "Notices", "Cache")),
 ]
 
 

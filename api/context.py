@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from fastapi import Depends, Request
+from fastapi import Depends, Header, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from api.access import Access
@@ -63,6 +63,12 @@ def _services(context: ContextDep) -> Services:
     return context.host.check_ready()
 
 
+def _reuse(cache_control: Annotated[str, Header(description="no-cache: speak anew, and keep nothing.")] = "") -> bool:
+    """Source: RFC 9111, section 5.2.1, no-cache and no-store of a request."""
+    return not {"no-cache", "no-store"} & {directive.strip().lower() for directive in cache_control.split(",")}
+
+
 CLIENT = Depends(_client)
 ADMIN = Depends(_admin)
 ServicesDep = Annotated[Services, Depends(_services)]
+ReuseDep = Annotated[bool, Depends(_reuse)]

@@ -77,16 +77,16 @@ class LocalDoor:
             return EnrolledOut.of_enrolled(enrolment.enrol(name, data, labels, model=model)).model_dump(mode="json")
 
     def speak(self, speaker: str, order: Mapping[str, Any]) -> Audio:
-        from api.audio_out import encode, find_format
+        from api.audio_out import find_format
+        from api.rendering import Rendering
         from api.schemas import SpeechIn
         from api.services import open_speaking, open_voices
 
         body = SpeechIn(speaker_id=self._store.find(speaker).id, **order)
         audio_format = find_format(body.format)
         with open_voices(self._settings) as loaded, open_speaking(self._settings, self._store, loaded) as speaking:
-            spoken = speaking.speak(body.order())
-        data = encode(spoken.speech.samples, spoken.speech.sample_rate, audio_format)
-        return Audio(data, spoken.facts())
+            found = Rendering(speaking).whole(body.order(), audio_format)
+        return Audio(found.data, found.facts)
 
     def voices(self) -> Iterator[Document]:
         from api.schemas import SpeakerOut

@@ -47,6 +47,7 @@ class Schedule:
             store.prune(self._policy, actor="schedule")
         if now_s - self._purged_s >= PURGE_EVERY_S:
             self._purged_s = now_s
+            store.tend_audio()
             # An empty purge writes nothing but a line of the audit, which nobody needs every minute.
             if store.stats().n_deleted:
                 store.purge(actor="schedule")

@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api import problems
 from api.errors import TooLarge
+from api.rendering import Part
 
 logger = logging.getLogger("voicekin")
 REQUEST_ID = "X-Request-ID"
@@ -36,6 +37,15 @@ class Metrics:
         self.cancelled = Counter("voicekin_cancelled", "Requests whose client went away", registry=self.registry)
         self.audio_s = Counter("voicekin_audio_seconds", "Seconds of speech sent", registry=self.registry)
         self.enrolled = Counter("voicekin_enrolled", "Speakers enrolled", registry=self.registry)
+        self.cache = Counter(
+            "voicekin_audio_cache", "Speeches that were kept, made, or shared", ["source"], registry=self.registry
+        )
+
+    def count(self, part: Part) -> None:
+        """Notes audio that is sent, and where it came from."""
+        self.audio_s.inc(part.duration_s)
+        if "cache" in part.facts:
+            self.cache.labels(part.facts["cache"]).inc()
 
 
 class Gateway:

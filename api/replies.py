@@ -3,7 +3,7 @@
 import base64
 import json
 import logging
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -15,11 +15,11 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
 from api import problems
-from api.audio_out import AudioFormat, encode, encode_pieces
+from api.audio_out import AudioFormat
 from api.context import Context
+from api.rendering import Part, RenderedStream
 from api.services import Services
-from api.speech import SpeechOrder, Spoken, SpokenStream
-from cloning.types import FloatArray
+from api.speech import SpeechOrder
 
 logger = logging.getLogger("voicekin")
 # A proxy must hand the audio on as it comes, and nobody may keep it.
@@ -31,16 +31,14 @@ async def whole(
 ) -> Response:
     """The finished speech, with what is known about it in the headers."""
 
-    def work(unwanted: Callable[[], bool]) -> tuple[Spoken, bytes]:
-        spoken = services.speaking.speak(order, unwanted)
-        return spoken, encode(spoken.speech.samples, spoken.speech.sample_rate, audio_format)
+    def work(unwanted: Callable[[], bool]) -> Part:
+        return services.rendering.whole(order, audio_format, unwanted)
 
     with context.speech.place():
-        spoken, body = await context.speech.run_unless_gone(request, work)
-    context.metrics.audio_s.inc(spoken.speech.duration_s)
-    headers = {f"X-Voicekin-{name.title()}": _header(value) for name, value in spoken.facts().items()}
-    headers["Cache-Control"] = "no-store"
-    return Response(body, headers=headers, media_type=audio_format.media_type)
+        found = await context.speech.run_unless_gone(request, work)
+    context.metrics.count(found)
+    headers = {**_headers(found.facts), "Cache-Control": "no-store"}
+    return Response(found.data, headers=headers, media_type=audio_format.media_type)
 
 
 async def streamed(
@@ -48,13 +46,7 @@ async def streamed(
 ) -> Response:
     """The speech while it is spoken. The first piece exists before the headers are sent."""
     flow = await _Flow.open(context, services, order, audio_format)
-    headers = {
-        "X-Voicekin-Seed": str(flow.spoken.seed),
-        "X-Voicekin-Model": _header(flow.spoken.model),
-        **_STREAM_HEADERS,
-    }
-    if flow.spoken.notices:
-        headers["X-Voicekin-Notices"] = _header("; ".join(flow.spoken.notices))
+    headers = {**_headers(flow.spoken.facts), **_STREAM_HEADERS}
     if as_events:
         return _FlowResponse(flow, _events(flow, len(order.text)), headers, "text/event-stream")
     return _FlowResponse(flow, flow.chunks(), headers, audio_format.media_type)
@@ -65,26 +57,22 @@ class _Flow:
     """A speech under way and everything that must be given back at its end."""
 
     context: Context
-    spoken: SpokenStream
-    encoded: Generator[bytes, None, None]
-    first: bytes
+    spoken: RenderedStream
     release: ExitStack
 
     @classmethod
     async def open(cls, context: Context, services: Services, order: SpeechOrder, audio_format: AudioFormat) -> "_Flow":
         with ExitStack() as stack:
             stack.enter_context(context.speech.place())
-            spoken = await context.speech.run(partial(services.speaking.stream, order))
+            spoken = await context.speech.run(partial(services.rendering.stream, order, audio_format))
             stack.callback(spoken.close)
-            encoded = encode_pieces(_samples(context, spoken), spoken.sample_rate, audio_format)
-            stack.callback(encoded.close)
-            first = await context.speech.run(partial(next, encoded, b""))
-            return cls(context, spoken, encoded, first, stack.pop_all())
+            return cls(context, spoken, stack.pop_all())
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
-        yield self.first
-        while chunk := await self.context.speech.run(partial(next, self.encoded, b"")):
-            yield chunk
+        while part := await self.context.speech.run(partial(next, self.spoken.parts, None)):
+            self.context.metrics.count(part)
+            if part.data:
+                yield part.data
 
     async def close(self) -> None:
         with anyio.CancelScope(shield=True):
@@ -138,10 +126,8 @@ def _event(data: Mapping[str, object]) -> bytes:
     return f"data: {json.dumps(data)}\n\n".encode()
 
 
-def _samples(context: Context, spoken: SpokenStream) -> Generator[FloatArray, None, None]:
-    for piece in spoken.pieces:
-        context.metrics.audio_s.inc(piece.duration_s)
-        yield piece.samples
+def _headers(facts: Mapping[str, str]) -> dict[str, str]:
+    return {f"X-Voicekin-{name.title()}": _header(value) for name, value in facts.items()}
 
 
 def _header(text: str) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from api.enrolment import Enrolment
 from api.errors import SettingsError
+from api.rendering import Rendering
 from api.settings import Settings
 from api.speech import Speaking, UsageLog
 from api.voices import Encoders, Voices
@@ -33,6 +34,7 @@ class Services:
     store: Store
     enrolment: Enrolment
     speaking: Speaking
+    rendering: Rendering
 
 
 @contextmanager
@@ -43,7 +45,7 @@ def open_services(settings: Settings) -> Iterator[Services]:
         voices = stack.enter_context(open_voices(settings))
         enrolment = stack.enter_context(open_enrolment(settings, store, voices))
         speaking = stack.enter_context(open_speaking(settings, store, voices))
-        yield Services(store, enrolment, speaking)
+        yield Services(store, enrolment, speaking, Rendering(speaking))
 
 
 @contextmanager

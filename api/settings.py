@@ -62,6 +62,12 @@ class Settings(BaseSettings):
     keep_clips: bool = Field(
         default=False, description="Keep the clips of enrolments as uploaded, so that `voicekin reembed` can hear them."
     )
+    audio_cache: SecretStr = Field(
+        default=SecretStr(""),
+        description="Keep finished speeches: memory, disk, redis://HOST/NUMBER or s3://BUCKET/PREFIX; by default none.",
+    )
+    audio_cache_bytes: int = Field(default=256 * 2**20, ge=2**16, description="Room for kept speeches, in bytes.")
+    audio_cache_s: float = Field(default=86400.0, gt=0, description="Time that a speech is kept, in seconds.")
     prune_every_s: float = Field(
         default=0.0, ge=0, description="Seconds between scheduled prunings; 0 is never. The next four say who goes."
     )
@@ -95,6 +101,9 @@ class Settings(BaseSettings):
             pool_bytes=self.pool_bytes,
             grace_s=self.grace_days * 86400.0,
             watch_every_s=WATCH_EVERY_S,
+            audio_cache=self.audio_cache.get_secret_value(),
+            audio_cache_bytes=self.audio_cache_bytes,
+            audio_cache_s=self.audio_cache_s,
         )
 
     def schedule(self) -> dict[str, object]:

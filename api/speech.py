@@ -38,7 +38,10 @@ Listen = Callable[[Speech, str], FloatArray]
 
 @dataclass(frozen=True, slots=True)
 class SpeechOrder:
-    """What is to be said by whom. `speed` 2 is twice as fast; no seed draws one, no model is the voice in use."""
+    """What is to be said by whom. `speed` 2 is twice as fast; no seed draws one, no model is the voice in use.
+
+    With `reuse` a speech that was made for the same order before may be the answer, where those are kept.
+    """
 
     speaker_id: str
     text: str
@@ -48,6 +51,18 @@ class SpeechOrder:
     lexicon: Mapping[str, str] = field(default_factory=dict)
     verify: bool = False
     model: str | None = None
+    reuse: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """An order and what it needs: a voice that stays loaded, a speaker (of this revision) whom pruning passes over."""
+
+    order: SpeechOrder
+    voice: Synthesiser
+    request: SpeechRequest
+    speaker_id: str
+    revision: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +77,10 @@ class Spoken:
 
     def facts(self) -> dict[str, str]:
         """What is known about the speech, by the names that headers and the command line show."""
-        facts = {"audio-seconds": f"{self.speech.duration_s:.3f}", "seed": str(self.seed), "model": self.model}
+        facts = {"audio-seconds": f"{self.speech.duration_s:.3f}"}
         if self.cosine is not None:
             facts["cosine"] = f"{self.cosine:.4f}"
-        if self.notices:
-            facts["notices"] = "; ".join(self.notices)
-        return facts
+        return facts | _facts(self.seed, self.model, self.notices)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +93,10 @@ class SpokenStream:
     model: str
     notices: tuple[str, ...]
     close: Callable[[], None]
+
+    def facts(self) -> dict[str, str]:
+        """What is known at its start, by the names that headers show."""
+        return _facts(self.seed, self.model, self.notices)
 
 
 class UsageLog:
@@ -128,11 +145,16 @@ class Speaking:
         `unwanted` is asked after each sentence; once it says yes, the rest is not spoken.
         Raises: SpeakerNotFound, ModelUnknown, CloningError.
         """
-        with self.voices.lease(order.model) as voice, self._request(order) as asked:
-            request, speech, info = asked, _whole(voice, asked, unwanted), voice.voice
-            if order.seed is None and not plausible(speech, order.speed, info.ids_per_sound):
-                request = _reseeded(asked)
-                speech = _whole(voice, request, unwanted)
+        with self.asked(order) as asked:
+            return self.speak_asked(asked, unwanted)
+
+    def speak_asked(self, asked: Asked, unwanted: Callable[[], bool]) -> Spoken:
+        """As `speak`, where the order's needs are at hand."""
+        order, voice, request = asked.order, asked.voice, asked.request
+        info, speech = voice.voice, _whole(voice, request, unwanted)
+        if order.seed is None and not plausible(speech, order.speed, info.ids_per_sound):
+            request = _reseeded(request)
+            speech = _whole(voice, request, unwanted)
         fits = plausible(speech, order.speed, info.ids_per_sound)
         cosine = float(np.dot(self.listen(speech, request.encoder_id), request.d_vector)) if order.verify else None
         notices = (*speech.notices, *_skipped(speech.skipped), *_unfit(fits))
@@ -144,14 +166,20 @@ class Speaking:
         With a drawn seed, a first piece of implausible length is tried once more with another.
         Raises: SpeakerNotFound, ModelUnknown, CloningError.
         """
+        with ExitStack() as stack:
+            spoken = self.stream_asked(stack.enter_context(self.asked(order)))
+            stack.callback(spoken.close)
+            return replace(spoken, close=stack.pop_all().close)
+
+    def stream_asked(self, asked: Asked) -> SpokenStream:
+        """As `stream`, where the order's needs are at hand; closing it leaves them to whoever holds them."""
+        order, voice, request = asked.order, asked.voice, asked.request
         if order.verify:
             raise RequestRefused(
                 "verify_needs_whole", "verify needs the whole speech; set stream to false", field="verify"
             )
+        ids_per_sound = voice.voice.ids_per_sound
         with ExitStack() as stack:
-            voice = stack.enter_context(self.voices.lease(order.model))
-            ids_per_sound = voice.voice.ids_per_sound
-            request = stack.enter_context(self._request(order))
             pieces = stack.enter_context(_pieces(voice, request))
             first = next(pieces)
             if order.seed is None and not plausible(first, order.speed, ids_per_sound):
@@ -170,21 +198,29 @@ class Speaking:
             )
 
     @contextmanager
-    def _request(self, order: SpeechOrder) -> Iterator[SpeechRequest]:
-        """The request; until the block is left, pruning passes its speaker over."""
-        self._check_text(order.text)
+    def asked(self, order: SpeechOrder) -> Iterator[Asked]:
+        """The order with its needs, until the block is left.
+
+        Raises: SpeakerNotFound, ModelUnknown, TextRefused (`text_too_long`), BundleError, TooBusy.
+        """
+        with self.voices.lease(order.model) as voice:
+            self._check_text(order.text)
+            with self.store.hold(order.speaker_id) as held:
+                self.usage.add(held.speaker_id)
+                request = self._request(order, held.vector, held.encoder_id)
+                yield Asked(order, voice, request, held.speaker_id, held.revision)
+
+    def _request(self, order: SpeechOrder, vector: FloatArray, encoder_id: str) -> SpeechRequest:
         seed = secrets.randbelow(MAX_SEED) if order.seed is None else order.seed
-        with self.store.hold(order.speaker_id) as (vector, encoder_id, _):
-            self.usage.add(order.speaker_id)
-            yield SpeechRequest(
-                text=order.text,
-                d_vector=vector,
-                encoder_id=encoder_id,
-                language=order.language,
-                options=SpeechOptions(length_scale=1.0 / order.speed, seed=seed),
-                lexicon=order.lexicon,
-                deadline_s=self.timeout_s,
-            )
+        return SpeechRequest(
+            text=order.text,
+            d_vector=vector,
+            encoder_id=encoder_id,
+            language=order.language,
+            options=SpeechOptions(length_scale=1.0 / order.speed, seed=seed),
+            lexicon=order.lexicon,
+            deadline_s=self.timeout_s,
+        )
 
     def _check_text(self, text: str) -> None:
         if len(text) > self.max_text_chars:
@@ -195,6 +231,11 @@ class Speaking:
                 limit=self.max_text_chars,
                 length=len(text),
             )
+
+
+def _facts(seed: int, model: str, notices: tuple[str, ...]) -> dict[str, str]:
+    facts = {"seed": str(seed), "model": model}
+    return facts | {"notices": "; ".join(notices)} if notices else facts
 
 
 def _whole(voice: Synthesiser, request: SpeechRequest, unwanted: Callable[[], bool]) -> Speech:

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Self
 
+from store.audio_cache import AudioCache, Bounds
+from store.audio_places import open_place
 from store.blobs import ClipFolder
 from store.connections import translated_faults, use_write_ahead_log
 from store.erasures import ErasureList, erase_again
@@ -36,6 +38,7 @@ class StoreCore:
         self._watcher = Watcher(self._database.engine, self._follower.follow, config.watch_every_s)
         self._erasures = ErasureList(config.state_dir)
         self._clips = ClipFolder(config.state_dir)
+        self._audio: AudioCache | None = None
 
     @classmethod
     def open(cls, config: StoreConfig) -> Self:
@@ -48,6 +51,7 @@ class StoreCore:
                 use_write_ahead_log(store._database.engine)
             erase_again(store._database, store._erasures)
             store._sweep_clips()
+            store._open_audio()
             store._follower.open()
             if config.watch_every_s > 0:
                 store._watcher.start()
@@ -60,6 +64,8 @@ class StoreCore:
         """Saves the index and closes every connection."""
         self._watcher.close()
         self._follower.close()
+        if self._audio is not None:
+            self._audio.close()
         self._database.close()
 
     def __enter__(self) -> Self:
@@ -80,10 +86,25 @@ class StoreCore:
     def _hide(self, speaker_ids: Sequence[str]) -> None:
         """What is derived from these speakers goes; SQL has let go of them."""
         self._drop_derived(speaker_ids)
+        if self._audio is not None:
+            self._audio.drop(speaker_ids)
         self._follow_commit()
 
     def _drop_derived(self, speaker_ids: Iterable[str]) -> None:
-        self._pool.drop(*speaker_ids)
+        """What this process remembers of speakers that went, here or in another process."""
+        ids = list(speaker_ids)
+        self._pool.drop(*ids)
+        if self._audio is not None:
+            self._audio.forget(ids)
+
+    def _open_audio(self) -> None:
+        config = self._config
+        if not config.audio_cache:
+            return
+        bounds = Bounds(config.audio_cache_bytes, config.audio_cache_s)
+        store_id = self._database.read(VoiceQueries.position).store_id
+        self._audio = AudioCache(open_place(config.audio_cache, bounds, config.state_dir, store_id), bounds)
+        self._audio.match(lambda found: self._database.read(lambda speakers: speakers.existing(found)))
 
     def _forget(self, speaker_ids: Sequence[str]) -> None:
         """As `_hide`, and nothing may bring them back."""

@@ -8,9 +8,10 @@ from datetime import datetime
 from types import MappingProxyType
 
 from store import checks
+from store.audio_cache import usage_figures
 from store.errors import StoreError
 from store.grouping import Group
-from store.keeping import Keeping
+from store.replaying import Replaying
 from store.speakers import SpeakerRepository
 from store.types import (
     ClipRecord,
@@ -44,7 +45,7 @@ class Enrolling:
 _Results = list[Speaker | Exception]
 
 
-class Store(Keeping):
+class Store(Replaying):
     """Speakers in SQL, with an index and a pool that follow it. Safe to use from many threads."""
 
     def __init__(self, config: StoreConfig) -> None:
@@ -159,14 +160,14 @@ class Store(Keeping):
         return self.similar(voice.vector, voice.encoder_id, k, exclude=voice.speaker_id)
 
     @contextmanager
-    def hold(self, speaker_id: str) -> Iterator[tuple[FloatArray, str, int]]:
-        """The speaker's (vector, encoder_id, revision); until the block is left, pruning here passes it over.
+    def hold(self, speaker_id: str) -> Iterator[VoiceRow]:
+        """The speaker's voice; until the block is left, pruning here passes it over.
 
         Shapes: vector float32 (d,), read-only. Raises: SpeakerNotFound, StoreUnavailable.
         """
         voice = self._database.read(lambda speakers: self._current_voice(speakers, speaker_id))
         with self._pool.hold((voice.speaker_id, voice.revision), voice.vector) as vector:
-            yield vector, voice.encoder_id, voice.revision
+            yield replace(voice, vector=vector)
 
     def d_vector(self, speaker_id: str) -> tuple[FloatArray, str, int]:
         """The speaker's (vector, encoder_id, revision), from the pool if SQL says that it is still current.
@@ -174,7 +175,7 @@ class Store(Keeping):
         Shapes: vector float32 (d,), read-only. Raises: SpeakerNotFound, StoreUnavailable.
         """
         with self.hold(speaker_id) as voice:
-            return voice
+            return voice.vector, voice.encoder_id, voice.revision
 
     def cached_embedding(self, sha256: str, encoder_id: str) -> ClipRecord | None:
         """A clip with these bytes that this encoder has embedded for a speaker who is still here.
@@ -255,6 +256,7 @@ class Store(Keeping):
             pool_misses=pool.misses,
             n_deleted=unit.trash.count(),
             clip_bytes=self._clips.n_bytes(),
+            **usage_figures(self._audio),
         )
 
 

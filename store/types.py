@@ -17,6 +17,7 @@ class StoreConfig:
 
     A speaker that was deleted or pruned can be brought back for `grace_s`; with 0 it is gone at once.
     With `watch_every_s` above 0 a thread follows what other processes change even while nobody searches.
+    `audio_cache` is where finished speeches are kept: nowhere, `memory`, `disk`, a Redis or S3 URL.
     """
 
     database_url: str
@@ -26,6 +27,9 @@ class StoreConfig:
     exact_below: int = 100_000
     grace_s: float = 0.0
     watch_every_s: float = 0.0
+    audio_cache: str = ""
+    audio_cache_bytes: int = 256 * 2**20
+    audio_cache_s: float = 86400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +146,15 @@ class AuditLine:
 
 
 @dataclass(frozen=True, slots=True)
+class KeptSpeech:
+    """A finished speech as it was sent, its length, and what was said about it."""
+
+    data: bytes
+    duration_s: float
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Match:
     """A neighbour and its cosine."""
 
@@ -212,3 +225,6 @@ class StoreStats:
     index_kinds: Mapping[str, str] = field(default_factory=dict)
     n_deleted: int = 0
     clip_bytes: int = 0
+    audio_hits: int = 0
+    audio_misses: int = 0
+    audio_faults: int = 0

@@ -6,7 +6,7 @@ from typing import Any
 from fastapi import APIRouter, Response
 
 from api.audio_out import find_format
-from api.context import CLIENT, ContextDep, ServicesDep
+from api.context import CLIENT, ContextDep, ReuseDep, ServicesDep
 from api.errors import ModelUnknown
 from api.replies import streamed
 from api.routes.documented import ANY, SPEECH, openai_errors
@@ -25,14 +25,14 @@ _HINTED_VOICES = 5
 
 
 @router.post("/audio/speech", response_class=Response, responses={200: AUDIO_REPLY, **openai_errors(SPEECH, ANY)})
-async def speak(body: OpenAISpeechIn, context: ContextDep, services: ServicesDep) -> Response:
+async def speak(body: OpenAISpeechIn, context: ContextDep, services: ServicesDep, reuse: ReuseDep) -> Response:
     """Speak a text, in OpenAI's shape; `voice` is a speaker's id or name. The audio is streamed."""
     speaker = await context.queries.run(partial(_find, services, body.voice_key))
     speed = 1.0 if body.speed is None else body.speed
     known = await context.queries.run(partial(_installed, services))
     # Clients send whatever model they have built in: what names no voice here means the one in use.
     model = body.model if body.model in known else None
-    order = SpeechOrder(speaker_id=speaker.id, text=body.input, speed=speed, model=model)
+    order = SpeechOrder(speaker_id=speaker.id, text=body.input, speed=speed, model=model, reuse=reuse)
     audio_format = find_format(body.response_format or "mp3")
     return await streamed(context, services, order, audio_format, as_events=body.stream_format == "sse")
 

@@ -1,9 +1,11 @@
 """/v1/speech: text to speech with a stored speaker."""
 
+from dataclasses import replace
+
 from fastapi import APIRouter, Request, Response
 
 from api.audio_out import FORMATS, find_format
-from api.context import CLIENT, ContextDep, ServicesDep
+from api.context import CLIENT, ContextDep, ReuseDep, ServicesDep
 from api.replies import streamed, whole
 from api.routes.documented import ANY, SPEECH, errors
 from api.schemas import SpeechIn
@@ -16,6 +18,7 @@ _HEADERS = {
     "X-Voicekin-Model": "The voice model and its revision.",
     "X-Voicekin-Cosine": "Likeness of the result to the speaker, where verify was asked for.",
     "X-Voicekin-Notices": "What a listener should know, percent-encoded.",
+    "X-Voicekin-Cache": "Where speeches are kept: hit, miss, or shared with an equal request of the same moment.",
 }
 AUDIO_REPLY = {
     "description": "Audio",
@@ -29,9 +32,11 @@ AUDIO_REPLY = {
     response_class=Response,
     responses={200: AUDIO_REPLY, **errors(SPEECH, ANY)},
 )
-async def create(body: SpeechIn, request: Request, context: ContextDep, services: ServicesDep) -> Response:
+async def create(
+    body: SpeechIn, request: Request, context: ContextDep, services: ServicesDep, reuse: ReuseDep
+) -> Response:
     """Speak a text with a stored speaker."""
-    audio_format = find_format(body.format)
+    audio_format, order = find_format(body.format), replace(body.order(), reuse=reuse)
     if body.stream:
-        return await streamed(context, services, body.order(), audio_format)
-    return await whole(request, context, services, body.order(), audio_format)
+        return await streamed(context, services, order, audio_format)
+    return await whole(request, context, services, order, audio_format)

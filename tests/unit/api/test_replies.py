@@ -15,6 +15,7 @@ from starlette.types import Message
 from api.audio_out import FORMATS
 from api.context import Context
 from api.host import Host
+from api.rendering import Rendering
 from api.replies import streamed
 from api.settings import Settings
 from api.speech import SpeechOrder, SpokenStream
@@ -32,6 +33,7 @@ class _Speaking:
     def __init__(self, n_pieces: int, error: Exception | None = None) -> None:
         self.closed = False
         self.spoken = 0
+        self.store = SimpleNamespace(keeps_audio=False)
         self._n_pieces, self._error = n_pieces, error
 
     def stream(self, order: SpeechOrder) -> SpokenStream:
@@ -65,7 +67,7 @@ def _stream(speaking: _Speaking, context: Context, as_events: bool = False, leav
             await left.wait()
             return {"type": "http.disconnect"}
 
-        services: Any = SimpleNamespace(speaking=speaking)
+        services: Any = SimpleNamespace(rendering=Rendering(speaking))  # type: ignore[arg-type]
         order = SpeechOrder("x", "words")
         response = await streamed(context, services, order, FORMATS["pcm"], as_events)
         assert response.headers["X-Voicekin-Notices"] == "skipped characters: %E5%90%8D"

@@ -324,11 +324,11 @@ def test_a_dry_run_names_exactly_whom_the_run_removes(store: Store) -> None:
     for age, speaker in enumerate(speakers):
         store.touch({speaker.id: (NOW - timedelta(days=age), 1)})
     policy = PrunePolicy(keep_newest_used=2)
-    with store.hold(speakers[5].id) as (vector, _, _):
+    with store.hold(speakers[5].id) as held:
         dry = store.prune(policy, NOW, dry_run=True)
         assert store.list().total == 6
         real = store.prune(policy, NOW)
-        np.testing.assert_array_equal(vector, speakers[5].vector)
+        np.testing.assert_array_equal(held.vector, speakers[5].vector)
     assert replace(dry, dry_run=False) == replace(real, receipt=None)
     assert real.receipt is not None and (real.receipt.n_speakers, real.receipt.n_clips) == (2, 4)
     assert [(id_, reason) for id_, _, reason in real.victims] == [(speakers[n].id, "over_count") for n in (3, 4)]

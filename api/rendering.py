@@ -1,0 +1,170 @@
+"""An order to bytes: spoken and encoded, or, where finished speeches are kept, as they were sent before.
+
+Equal orders at the same time are spoken once. Without kept speeches nothing is shared: everybody who gives no seed is
+spoken to anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from api.audio_out import AudioFormat, encode, encode_pieces
+from api.sharing import Flights
+from api.speech import Asked, Speaking, SpeechOrder, Spoken, SpokenStream
+from store.types import KeptSpeech
+
+if TYPE_CHECKING:
+    from cloning.types import FloatArray
+
+# Raised when the same order means other bytes than before.
+_KEY_FORMAT = 1
+# A kept stream is given in pieces too: some readers of events take no long lines.
+_CHUNK_BYTES = 32768
+MADE, KEPT, SHARED = "miss", "hit", "shared"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Encoded audio and how long it is; `facts` stand on the first part."""
+
+    data: bytes
+    duration_s: float
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RenderedStream:
+    """Encoded audio under way; closing it cancels what nobody else waits for. `facts` are known at its start."""
+
+    facts: Mapping[str, str]
+    parts: Iterator[Part]
+    close: Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Rendering:
+    """Orders to bytes."""
+
+    speaking: Speaking
+    flights: Flights[Part] = field(default_factory=Flights)
+
+    def whole(
+        self, order: SpeechOrder, audio_format: AudioFormat, unwanted: Callable[[], bool] = lambda: False
+    ) -> Part:
+        """The finished speech. Raises: as `Speaking.speak`."""
+        if not self._keeps(order):
+            return _whole(self.speaking.speak(order, unwanted), audio_format)
+
+        def make(asked: Asked, unwanted: Callable[[], bool]) -> Iterator[Part]:
+            yield _whole(self.speaking.speak_asked(asked, unwanted), audio_format)
+
+        with closing(self._kept_or_made(order, f"{audio_format.name} whole", make, unwanted)) as parts:
+            found = list(parts)
+        return Part(b"".join(part.data for part in found), sum(part.duration_s for part in found), found[0].facts)
+
+    def stream(self, order: SpeechOrder, audio_format: AudioFormat) -> RenderedStream:
+        """The speech while it is spoken; its first part is there. Raises: as `Speaking.stream`."""
+        if self._keeps(order):
+            parts = self._kept_or_made(
+                order,
+                f"{audio_format.name} stream",
+                lambda asked, _: _stream(self.speaking.stream_asked(asked), audio_format),
+                lambda: False,
+            )
+        else:
+            parts = _stream(self.speaking.stream(order), audio_format)
+        try:
+            first = next(parts)
+        except BaseException:
+            parts.close()
+            raise
+        return RenderedStream(first.facts, chain((first,), parts), parts.close)
+
+    def _keeps(self, order: SpeechOrder) -> bool:
+        return order.reuse and self.speaking.store.keeps_audio
+
+    def _kept_or_made(
+        self,
+        order: SpeechOrder,
+        form: str,
+        make: Callable[[Asked, Callable[[], bool]], Iterator[Part]],
+        unwanted: Callable[[], bool],
+    ) -> Generator[Part, None, None]:
+        with ExitStack() as own:
+            asked = own.enter_context(self.speaking.asked(order))
+            key = speech_key(asked, form)
+
+            def begin(unwanted: Callable[[], bool]) -> tuple[Iterator[Part], Callable[[], None]]:
+                # Whoever begins may leave before the others: what was asked for stays until the end of all.
+                return self._parts(asked, key, lambda: make(asked, unwanted)), own.pop_all().close
+
+            with closing(self.flights.listen(key, begin, unwanted)) as parts:
+                for part, is_shared in parts:
+                    is_like_made = is_shared and part.facts.get("cache") == MADE
+                    yield replace(part, facts={**part.facts, "cache": SHARED}) if is_like_made else part
+
+    def _parts(self, asked: Asked, key: str, make: Callable[[], Iterator[Part]]) -> Generator[Part, None, None]:
+        speaker_id, store = asked.speaker_id, self.speaking.store
+        kept = store.kept_speech(speaker_id, key)
+        if kept is not None:
+            yield from _pieces_of(kept)
+            return
+        made: list[Part] = []
+        for part in make():
+            made.append(part)
+            yield replace(part, facts={**part.facts, "cache": MADE}) if part.facts else part
+        data, duration_s = b"".join(part.data for part in made), sum(part.duration_s for part in made)
+        store.keep_speech(speaker_id, asked.revision, key, KeptSpeech(data, duration_s, made[0].facts))
+
+
+def speech_key(asked: Asked, form: str) -> str:
+    """A digest of all that shapes the bytes of a speech: no word of the text can be read, or guessed, from it.
+
+    The vector, which nobody outside has, is a part; so a database that was set back cannot give an old voice either.
+    """
+    order, voice, request = asked.order, asked.voice.voice, asked.request
+    engine = (voice.model_id, voice.engine, voice.device.partition(":")[0])
+    options = (order.language, order.speed, order.seed, sorted(order.lexicon.items()), order.verify)
+    speaker = (asked.speaker_id, asked.revision, request.encoder_id)
+    facts = (_KEY_FORMAT, version("voicekin"), form, order.text, options, engine, speaker)
+    digest = hashlib.sha256(json.dumps(facts).encode())
+    digest.update(request.d_vector.tobytes())
+    return digest.hexdigest()
+
+
+def _whole(spoken: Spoken, audio_format: AudioFormat) -> Part:
+    speech = spoken.speech
+    return Part(encode(speech.samples, speech.sample_rate, audio_format), speech.duration_s, spoken.facts())
+
+
+def _stream(spoken: SpokenStream, audio_format: AudioFormat) -> Generator[Part, None, None]:
+    heard_s = 0.0
+
+    def samples() -> Iterator[FloatArray]:
+        nonlocal heard_s
+        for piece in spoken.pieces:
+            heard_s += piece.duration_s
+            yield piece.samples
+
+    facts = spoken.facts()
+    try:
+        for chunk in encode_pieces(samples(), spoken.sample_rate, audio_format):
+            yield Part(chunk, heard_s, facts)
+            heard_s, facts = 0.0, {}
+        if facts:
+            yield Part(b"", heard_s, facts)
+    finally:
+        spoken.close()
+
+
+def _pieces_of(kept: KeptSpeech) -> Iterator[Part]:
+    yield Part(kept.data[:_CHUNK_BYTES], kept.duration_s, {**kept.facts, "cache": KEPT})
+    for start in range(_CHUNK_BYTES, len(kept.data), _CHUNK_BYTES):
+        yield Part(kept.data[start : start + _CHUNK_BYTES], 0.0)
