@@ -45,7 +45,13 @@ def prepare(
 
     network, encoder_id = _speaker_network(_device())
     embed = _bulk_embedder(network)
-    utterances = [u for path in corpus for u in read_manifest(path)[: limit or None]]
+    manifests = [read_manifest(path) for path in corpus]
+    unusable = [reason for manifest in manifests for reason in manifest.refused]
+    for reason in unusable:
+        typer.echo(f"refused {reason}", err=True)
+    if unusable:
+        typer.echo(f"{len(unusable)} lines refused, {sum(len(m.utterances) for m in manifests)} read", err=True)
+    utterances = [u for manifest in manifests for u in manifest.utterances[: limit or None]]
     if warp:
         utterances = with_warps(utterances, 0.9, 1.12)
     learn, kept = split(utterances, frozenset(filter(None, hold_out.split(","))))

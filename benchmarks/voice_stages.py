@@ -45,7 +45,7 @@ def main() -> None:
     texts: list[str] = []
     heard: dict[str, list[str]] = {}
     near: list[Tensor] = []
-    for utterance in read_manifest(chosen.corpus)[:: chosen.every]:
+    for utterance in read_manifest(chosen.corpus).utterances[:: chosen.every]:
         texts.append(plain_words(utterance.text))
         for stage, samples in voice.stages(utterance, near):
             words = recogniser.transcribe(at_16_khz(samples.numpy(), voice.rate))

@@ -39,7 +39,7 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class TrainConfig:
-    """One run. `vector_noise` is added to each entry of a d-vector; `balance` is explained at `data.draws`."""
+    """One run. `vector_noise` is added to each entry of a d-vector; `balance` is explained at `data.Sampler`."""
 
     shapes: tuple[Shape, ...] = (Shape(384, 104, 56), Shape(640, 160, 32), Shape(1024, 224, 20))
     n_segments: int = 64

@@ -3,8 +3,10 @@
 import csv
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
+from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 
 from cloning.training.errors import CorpusError
@@ -31,31 +33,59 @@ class Utterance:
     warp: float = 1.0
 
 
-def read_manifest(path: Path) -> list[Utterance]:
-    """The utterances of one corpus: ours (`manifest.tsv`), LJSpeech-style (`metadata.csv`) or VCTK-style folders.
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a corpus offers, and each line of it that cannot be used, with the reason, in words."""
 
-    Raises: CorpusError where the file is missing or a line cannot be understood; the message names the line.
+    utterances: list[Utterance]
+    refused: tuple[str, ...]
+
+
+Entry = tuple[str, Callable[[], Utterance]]
+
+
+def read_manifest(path: Path) -> Manifest:
+    """One corpus: ours (`manifest.tsv`), LJSpeech-style (`metadata.csv`) or VCTK-style folders.
+
+    Raises: CorpusError where it is missing, or where no line of it can be used; the message names the first one.
     """
-    if path.is_dir():
-        return list(_read_folders(path))
-    if not path.is_file():
+    if not path.exists():
         raise CorpusError("manifest_missing", f"there is no manifest at {path}")
-    text = path.read_text(encoding="utf-8-sig")
-    if path.suffix == ".tsv":
-        rows = list(csv.DictReader(text.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE))
-        return list(_read_tsv(path, rows))
-    return list(_read_ljspeech(path, text.splitlines()))
-
-
-def _read_tsv(path: Path, rows: list[dict[str, str]]) -> Iterator[Utterance]:
-    for line, row in enumerate(rows, 2):
+    utterances, refused = [], []
+    for place, read in _entries(path):
         try:
-            if "symbols" in row:
-                yield _aligned_row(path.parent, row)
-            elif row["split"] == "train":
-                yield _transcribed_row(path.parent, row)
-        except (KeyError, TypeError, ValueError) as error:
-            raise CorpusError("bad_line", f"{path}, line {line}: {error!r}", line=line) from error
+            utterances.append(read())
+        except (CorpusError, KeyError, TypeError, ValueError, AttributeError) as error:
+            reason = f"there is no column {error}" if isinstance(error, KeyError) else str(error)
+            refused.append(f"{place}: {reason}")
+    if not utterances:
+        first = refused[0] if refused else "it is empty"
+        raise CorpusError("nothing_to_learn", f"no line of {path} can be used; {first}")
+    return Manifest(utterances, tuple(refused))
+
+
+def _entries(path: Path) -> Iterator[Entry]:
+    if path.is_dir():
+        yield from _folder_entries(path)
+        return
+    lines = path.read_text(encoding="utf-8-sig").splitlines()
+    if path.suffix != ".tsv":
+        for number, line in enumerate(lines, 1):
+            yield f"{path}, line {number}", partial(_ljspeech_line, path.parent, line)
+        return
+    for number, row in enumerate(csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE), 2):
+        if "symbols" in row:
+            yield f"{path}, line {number}", partial(_aligned_row, path.parent, row)
+        elif row.get("split", "train") == "train":
+            yield f"{path}, line {number}", partial(_transcribed_row, path.parent, row)
+
+
+def _folder_entries(folder: Path) -> Iterator[Entry]:
+    texts = sorted((folder / "txt").glob("*/*.txt"))
+    if not texts:
+        raise CorpusError("manifest_missing", f"{folder} holds no txt/<speaker>/<clip>.txt")
+    for text in texts:
+        yield str(text), partial(_clip_of_text, folder, text)
 
 
 def _aligned_row(folder: Path, row: dict[str, str]) -> Utterance:
@@ -71,37 +101,52 @@ def _aligned_row(folder: Path, row: dict[str, str]) -> Utterance:
 def _transcribed_row(folder: Path, row: dict[str, str]) -> Utterance:
     recording = "narrow-band" if int(row["sample_rate"]) < 22050 else "full-band"
     text = row["text_punctuated"] or row["transcript"]
-    return Utterance(str(folder / row["shard"]), row["path"], row["speaker"], text, recording, float(row["seconds"]))
+    return Utterance(
+        str(folder / row["shard"]), row["path"], row["speaker"], _said(text), recording, float(row["seconds"])
+    )
 
 
-def _read_ljspeech(path: Path, lines: list[str]) -> Iterator[Utterance]:
-    for number, line in enumerate(lines, 1):
-        fields = line.split("|")
-        if len(fields) < 2 or not fields[-1].strip():
-            raise CorpusError("bad_line", f"{path}, line {number}: expected `clip|text`, found {line!r}", line=number)
-        clip = fields[0] if Path(fields[0]).suffix else f"wavs/{fields[0]}.wav"
-        yield _file_utterance(path.parent / clip, "speaker", fields[-1].strip())
+def _ljspeech_line(folder: Path, line: str) -> Utterance:
+    fields = line.split("|")
+    if len(fields) not in {2, 3}:
+        raise ValueError(f"expected `clip|text` or `clip|text|text in words`, found {line[:60]!r}")
+    clip = fields[0].strip()
+    return _file_utterance(folder / (clip if Path(clip).suffix else f"wavs/{clip}.wav"), "speaker", fields[-1])
 
 
-def _read_folders(folder: Path) -> Iterator[Utterance]:
-    texts = sorted((folder / "txt").glob("*/*.txt"))
-    if not texts:
-        raise CorpusError("manifest_missing", f"{folder} holds no txt/<speaker>/<clip>.txt")
-    for text in texts:
-        clips = sorted(p for d in folder.glob("wav*") for p in (d / text.parent.name).glob(f"{text.stem}*"))
-        if clips:
-            yield _file_utterance(clips[0], text.parent.name, text.read_text(encoding="utf-8-sig").strip())
+def _clip_of_text(folder: Path, text: Path) -> Utterance:
+    clips = sorted(p for d in folder.glob("wav*") for p in (d / text.parent.name).glob(f"{text.stem}[._]*"))
+    if not clips:
+        raise ValueError(f"no wav*/{text.parent.name}/{text.stem}.* belongs to it")
+    return _file_utterance(clips[0], text.parent.name, text.read_text(encoding="utf-8-sig"))
 
 
 def _file_utterance(clip: Path, speaker: str, text: str) -> Utterance:
     import soundfile
 
+    if not clip.is_file():
+        raise CorpusError("unreadable_clip", f"there is no {clip}{_likely(clip)}")
     try:
         info = soundfile.info(clip)
     except (RuntimeError, OSError) as error:
         raise CorpusError("unreadable_clip", f"{clip}: {error}") from error
     recording = "narrow-band" if info.samplerate < 22050 else "full-band"
-    return Utterance(str(clip), None, speaker, text, recording, info.duration)
+    return Utterance(str(clip), None, speaker, _said(text), recording, info.duration)
+
+
+def _said(text: str) -> str:
+    if not text.strip():
+        raise ValueError("the text is empty")
+    return text.strip()
+
+
+def _likely(missing: Path) -> str:
+    """A hint at the name that was probably meant: another case, another ending, one ending too many."""
+    folder = next(parent for parent in missing.parents if parent.is_dir())
+    wanted = missing.relative_to(folder).parts[0].lower()
+    names = {entry.name.lower(): entry.name for entry in folder.iterdir()}
+    like = get_close_matches(wanted, names, 1)
+    return f"; {folder} has {names[like[0]]}" if like else ""
 
 
 def with_warps(utterances: Iterable[Utterance], low: float, high: float) -> list[Utterance]:

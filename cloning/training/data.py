@@ -1,6 +1,5 @@
 """The packed corpus in device memory, and the order in which training walks through it."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -12,6 +11,7 @@ from safetensors.numpy import load_file
 from torch import Tensor
 
 from cloning.layers.convolutions import sequence_mask
+from cloning.training.errors import CorpusError
 from cloning.training.prepare import read_index, vectors_path
 
 
@@ -111,31 +111,50 @@ class Draw:
     companions: NDArray[np.int64]
 
 
-def draws(
-    corpus: PackedCorpus, shapes: tuple[Shape, ...], seed: int, rank: int, balance: float, aligned_share: float
-) -> Iterator[Draw]:
-    """Endless steps. All ranks walk through the same shapes, each with rows of its own.
+class Sampler:
+    """What each step learns from: a function of the step alone, so that a stopped run goes on as if it had not been.
 
-    A speaker with n utterances is met n ** (1 - balance) times as often as one with a single utterance, so that the
-    many who said little are heard; `aligned_share` is the share of utterances that come with their own alignment.
+    All ranks walk through the same shapes, each with rows of its own. A speaker with n utterances is met
+    n ** (1 - balance) times as often as one with a single utterance, so that the many who said little are heard;
+    `aligned_share` is the share of utterances that come with their own alignment.
     """
-    common, own = np.random.default_rng(seed), np.random.default_rng((seed, rank))
-    table = corpus.host_table
-    by_speaker = [np.flatnonzero(table[:, 4] == s) for s in range(len(corpus.speakers))]
-    weight = np.array([len(by_speaker[s]) for s in table[:, 4]], np.float64) ** -balance
-    for aligned, share in ((1, aligned_share), (0, 1 - aligned_share)):
-        of_kind = table[:, 6] == aligned
-        weight[of_kind] *= share / max(weight[of_kind].sum(), 1e-12)
-    members = [np.flatnonzero(place == i) for place in [placement(table, shapes)] for i in range(len(shapes))]
-    sums = [np.cumsum(weight[m]) for m in members]
-    chance = np.array([s[-1] / shape.batch if len(s) else 0.0 for s, shape in zip(sums, shapes, strict=True)])
-    chance /= chance.sum()
-    while True:
-        i = int(common.choice(len(shapes), p=chance))
-        at = np.searchsorted(sums[i], own.random(shapes[i].batch) * sums[i][-1], side="right")
-        rows = members[i][at.clip(max=len(members[i]) - 1)]
-        companions = np.array([own.choice(by_speaker[s]) for s in table[rows, 4]])
-        yield Draw(i, rows, companions)
+
+    def __init__(
+        self,
+        corpus: PackedCorpus,
+        shapes: tuple[Shape, ...],
+        seed: int,
+        rank: int,
+        balance: float,
+        aligned_share: float,
+    ) -> None:
+        self.shapes, self.seed, self.rank = shapes, seed, rank
+        self.speaker_of: NDArray[np.int64] = corpus.host_table[:, 4]
+        self.by_speaker = [np.flatnonzero(self.speaker_of == s) for s in range(len(corpus.speakers))]
+        weight = np.array([len(self.by_speaker[s]) for s in self.speaker_of], np.float64) ** -balance
+        for aligned, share in ((1, aligned_share), (0, 1 - aligned_share)):
+            of_kind = corpus.host_table[:, 6] == aligned
+            weight[of_kind] *= share / max(weight[of_kind].sum(), 1e-12)
+        place = placement(corpus.host_table, shapes)
+        self.members = [np.flatnonzero(place == i) for i in range(len(shapes))]
+        self.sums = [np.cumsum(weight[m]) for m in self.members]
+        chance = np.array([s[-1] / shape.batch if len(s) else 0.0 for s, shape in zip(self.sums, shapes, strict=True)])
+        if not chance.sum():
+            longest = shapes[-1]
+            raise CorpusError(
+                "nothing_to_learn",
+                f"none of {len(place)} utterances fits {longest.n_frames} frames and {longest.n_symbols} symbols",
+            )
+        self.chance = chance / chance.sum()
+
+    def draw(self, step: int) -> Draw:
+        """The work of one step."""
+        common, own = np.random.default_rng((self.seed, step)), np.random.default_rng((self.seed, step, self.rank + 1))
+        i = int(common.choice(len(self.shapes), p=self.chance))
+        at = np.searchsorted(self.sums[i], own.random(self.shapes[i].batch) * self.sums[i][-1], side="right")
+        rows = self.members[i][at.clip(max=len(self.members[i]) - 1)]
+        companions = np.array([own.choice(self.by_speaker[s]) for s in self.speaker_of[rows]])
+        return Draw(i, rows, companions)
 
 
 def placement(table: NDArray[np.int64], shapes: tuple[Shape, ...]) -> NDArray[np.int64]:

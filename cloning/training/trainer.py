@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.distributed import broadcast, get_rank
 
 from cloning.training.config import Schedule
-from cloning.training.data import Draw, draws
+from cloning.training.data import Draw, Sampler
 from cloning.training.errors import TrainingStopped
 from cloning.training.learner import LOSSES, Learner
 
@@ -25,11 +25,11 @@ class Progress:
     elapsed_s: float = 0.0
 
 
-def rate_factor(schedule: Schedule, step_of_slice: int, elapsed_s: float) -> float:
-    """Share of the full learning rate: a warm-up after each start, then flat, then half a cosine down to the floor."""
+def rate_factor(schedule: Schedule, step: int, elapsed_s: float) -> float:
+    """Share of the full learning rate: a warm-up of the new optimisers, then flat, then half a cosine to the floor."""
     share = min(1.0, elapsed_s / schedule.total_s)
     turn = max(0.0, share - schedule.flat_share) / (1 - schedule.flat_share)
-    warm = min(1.0, (step_of_slice + 1) / schedule.warmup_steps)
+    warm = min(1.0, (step + 1) / schedule.warmup_steps)
     return warm * max(schedule.floor, 0.5 * (1 + math.cos(math.pi * turn)))
 
 
@@ -42,13 +42,8 @@ class Trainer:
         self.learner, self.progress, self.log, self.on_report = learner, progress, log, on_report
         self.rank = get_rank() if learner.n_ranks > 1 else 0
         train = learner.train
-        # A resumed slice must not meet the same utterances in the same order again.
-        seed = train.seed + progress.step
-        self.draws = draws(learner.corpus, train.shapes, seed, self.rank, train.balance, train.aligned_share)
-        torch.manual_seed(seed * 1000 + self.rank)
+        self.sampler = Sampler(learner.corpus, train.shapes, train.seed, self.rank, train.balance, train.aligned_share)
         self.graphs = Graphs(learner) if learner.device.type == "cuda" else None
-        # The warm-up belongs to the slice: it must not begin anew each time `fit` is called.
-        self.first_step = progress.step
 
     def fit(self, seconds: float, max_steps: int | None = None) -> None:
         """Trains for a time, or for a number of steps if that comes first.
@@ -64,8 +59,8 @@ class Trainer:
                 self.progress.elapsed_s = spent_before + spent
                 if spent >= seconds:
                     break
-            self._set_rates(self.progress.step - self.first_step)
-            self._step(next(self.draws))
+            self._set_rates()
+            self._step(self.sampler.draw(self.progress.step))
             self.progress.step += 1
             if self.progress.step % every == 0:
                 now = time.monotonic()
@@ -86,9 +81,9 @@ class Trainer:
         broadcast(shared, 0)
         return float(shared)
 
-    def _set_rates(self, step_of_slice: int) -> None:
+    def _set_rates(self) -> None:
         learner, schedule = self.learner, self.learner.train.schedule
-        factor = rate_factor(schedule, step_of_slice, self.progress.elapsed_s)
+        factor = rate_factor(schedule, self.progress.step, self.progress.elapsed_s)
         for optimiser, full in (
             (learner.optimiser, schedule.learning_rate),
             (learner.judge_optimiser, schedule.discriminator_learning_rate),
@@ -102,6 +97,8 @@ class Trainer:
 
     def _step(self, draw: Draw) -> None:
         schedule, step = self.learner.train.schedule, self.progress.step
+        # The noise of a step, too, is a function of the step alone.
+        torch.manual_seed((self.learner.train.seed * self.learner.n_ranks + self.rank) * 10_000_019 + step)
         adversary = step >= schedule.adversary_from
         conversion = step >= schedule.conversion_from and step % schedule.conversion_every == 0
         rows, companions = torch.from_numpy(draw.rows), torch.from_numpy(draw.companions)

@@ -1,6 +1,7 @@
 """Training from end to end on a corpus of made-up sounds: prepare, learn, stop, go on, export, speak."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import torch
 from cloning import bundle
 from cloning.training.config import Schedule, TrainConfig
 from cloning.training.corpus import hold_out, read_manifest, with_warps
-from cloning.training.data import PackedCorpus, Shape, draws
+from cloning.training.data import PackedCorpus, Sampler, Shape
 from cloning.training.errors import CorpusError, PackError, TrainingStopped
 from cloning.training.learner import Learner
 from cloning.training.prepare import active_level_dbfs, load_samples, prepare
@@ -72,7 +73,7 @@ def corpus_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def pack_dir(corpus_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("pack")
-    utterances = with_warps(read_manifest(corpus_dir / "metadata.csv"), 0.9, 1.1)
+    utterances = with_warps(read_manifest(corpus_dir / "metadata.csv").utterances, 0.9, 1.1)
     summary = prepare(utterances, folder, tiny_voice(ENCODER), embed, 1, lambda *_: None)
     assert (summary.n_utterances, summary.n_speakers, summary.refused) == (27, 3, ())
     return folder
@@ -85,7 +86,7 @@ def learner(pack_dir: Path, train: TrainConfig = SMALL) -> Learner:
 
 def test_a_second_preparation_decodes_nothing_again(pack_dir: Path, corpus_dir: Path) -> None:
     before = {p.name: p.stat().st_mtime_ns for p in pack_dir.glob("part-*")}
-    utterances = with_warps(read_manifest(corpus_dir / "metadata.csv"), 0.9, 1.1)
+    utterances = with_warps(read_manifest(corpus_dir / "metadata.csv").utterances, 0.9, 1.1)
     prepare(utterances, pack_dir, tiny_voice(ENCODER), embed, 1, lambda *_: None)
     assert {p.name: p.stat().st_mtime_ns for p in pack_dir.glob("part-*")} == before
 
@@ -103,8 +104,8 @@ def test_batches_hold_the_recordings(pack_dir: Path, corpus_dir: Path) -> None:
 
 def test_ranks_walk_through_the_same_shapes_with_rows_of_their_own(pack_dir: Path) -> None:
     corpus = PackedCorpus(pack_dir, 256, torch.device("cpu"))
-    first, second = (draws(corpus, SMALL.shapes, 1, rank, 0.5, 0.0) for rank in (0, 1))
-    pairs = [(next(first), next(second)) for _ in range(20)]
+    first, second = (Sampler(corpus, SMALL.shapes, 1, rank, 0.5, 0.0) for rank in (0, 1))
+    pairs = [(first.draw(step), second.draw(step)) for step in range(20)]
     assert all(a.shape == b.shape for a, b in pairs)
     assert any((a.rows != b.rows).any() for a, b in pairs)
     for draw, _ in pairs:
@@ -137,6 +138,26 @@ def test_state_goes_round_without_a_change(pack_dir: Path, tmp_path: Path) -> No
     for mine, theirs in ((taught.optimiser, fresh.optimiser), (taught.judge_optimiser, fresh.judge_optimiser)):
         for a, b in zip(mine.state.values(), theirs.state.values(), strict=True):
             assert torch.equal(a["exp_avg"], b["exp_avg"]) and float(a["step"]) == float(b["step"])
+
+
+def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(pack_dir: Path, tmp_path: Path) -> None:
+    steady = replace(SMALL, schedule=replace(SMALL.schedule, flat_share=0.99))
+    unbroken, stopped, resumed = (learner(pack_dir, steady) for _ in range(3))
+    Trainer(unbroken, Progress(), tmp_path / "log.jsonl", lambda _: None).fit(600, max_steps=8)
+    progress = Progress()
+    Trainer(stopped, progress, tmp_path / "log.jsonl", lambda _: None).fit(600, max_steps=5)
+    save_state(tmp_path / "run", stopped, progress)
+    progress = load_state(tmp_path / "run", resumed)
+    Trainer(resumed, progress, tmp_path / "log.jsonl", lambda _: None).fit(600, max_steps=3)
+    assert progress.step == 8
+    for mine, theirs in ((unbroken.parameters, resumed.parameters), (unbroken.average, resumed.average)):
+        assert all(torch.equal(a, b) for a, b in zip(mine, theirs, strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(unbroken.judge_parameters, resumed.judge_parameters, strict=True))
+
+
+def test_a_corpus_of_utterances_that_fit_no_shape_is_refused(pack_dir: Path) -> None:
+    with pytest.raises(CorpusError, match="none of 27 utterances fits 60 frames and 4 symbols"):
+        Sampler(PackedCorpus(pack_dir, 256, torch.device("cpu")), (Shape(60, 4, 2),), 1, 0, 0.5, 0.0)
 
 
 def test_a_slice_exports_a_voice_that_a_second_slice_goes_on_with(pack_dir: Path, tmp_path: Path) -> None:
@@ -181,7 +202,7 @@ def test_rates_warm_up_stay_and_fall_to_their_floor() -> None:
 
 
 def test_held_out_speakers_are_out_with_their_warps(corpus_dir: Path) -> None:
-    utterances = with_warps(read_manifest(corpus_dir / "metadata.csv"), 0.9, 1.1)
+    utterances = with_warps(read_manifest(corpus_dir / "metadata.csv").utterances, 0.9, 1.1)
     learn, kept = hold_out(utterances, frozenset({"speaker"}))
     assert learn == [] and len(kept) == 9 and all(u.warp == 1.0 for u in kept)
 
@@ -193,25 +214,57 @@ def test_levels_are_made_equal_and_warps_change_the_length(corpus_dir: Path) -> 
     assert active_level_dbfs(plain, RATE) == pytest.approx(-24, abs=0.5)
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [("c0", "line 1"), ("c0|fine\nc1|", "line 2"), ("missing|words", "missing.wav")],
+BAD_LINES = (
+    ("c1;semicolons are no separator", "expected `clip|text`"),
+    ("c1|a pipe | inside | the text", "expected `clip|text`"),
+    ("c1|", "the text is empty"),
+    ("C2|another case", "wavs has c2.wav"),
+    ("c2.wav.wav|one ending too many", "there is no"),
+    ("missing|no such clip", "missing.wav"),
+    ("", "expected `clip|text`"),
 )
-def test_a_manifest_that_cannot_be_understood_names_its_line(corpus_dir: Path, text: str, words: str) -> None:
+
+
+def test_every_bad_line_is_named_with_its_reason_and_the_others_are_used(corpus_dir: Path) -> None:
     path = corpus_dir / "broken.csv"
-    path.write_text(text)
-    with pytest.raises(CorpusError) as caught:
+    path.write_bytes(
+        b"\xef\xbb\xbf" + "\r\n".join(["c0|fine", *(line for line, _ in BAD_LINES), "c3|fine|fine"]).encode()
+    )
+    manifest = read_manifest(path)
+    assert [Path(u.file).name for u in manifest.utterances] == ["c0.wav", "c3.wav"]
+    assert [u.text for u in manifest.utterances] == ["fine", "fine"]
+    for number, ((_, words), reason) in enumerate(zip(BAD_LINES, manifest.refused, strict=True), 2):
+        assert f"line {number}: " in reason and words in reason
+
+
+def test_a_manifest_without_one_good_line_is_refused_with_the_first_reason(tmp_path: Path) -> None:
+    path = tmp_path / "metadata.csv"
+    path.write_text("c1,commas\nc2,commas\n")
+    with pytest.raises(CorpusError, match="line 1: expected") as caught:
         read_manifest(path)
-    assert words in caught.value.message
+    assert caught.value.code == "nothing_to_learn"
+    tabs = tmp_path / "manifest.tsv"
+    tabs.write_text("split\tshard\tpath\ntrain\tx.tar\ta.flac\n")
+    with pytest.raises(CorpusError, match="line 2: there is no column 'sample_rate'"):
+        read_manifest(tabs)
+
+
+def test_a_text_without_its_clip_is_named(corpus_dir: Path, tmp_path: Path) -> None:
+    for folder in ("txt/ada", "wav48/ada"):
+        (tmp_path / folder).mkdir(parents=True)
+    for clip in ("one", "two", "one_more"):
+        (tmp_path / f"txt/ada/{clip}.txt").write_text("words")
+    (tmp_path / "wav48/ada/one.wav").write_bytes((corpus_dir / "wavs" / "c0.wav").read_bytes())
+    manifest = read_manifest(tmp_path)
+    assert [(u.speaker, Path(u.file).name) for u in manifest.utterances] == [("ada", "one.wav")]
+    assert len(manifest.refused) == 2 and all("belongs to it" in reason for reason in manifest.refused)
 
 
 def test_clips_that_cannot_be_used_are_refused_with_reasons(corpus_dir: Path, tmp_path: Path) -> None:
-    utterances = read_manifest(corpus_dir / "metadata.csv")[:2]
+    utterances = read_manifest(corpus_dir / "metadata.csv").utterances[:2]
     silent, text = tmp_path / "silent.wav", tmp_path / "text.wav"
     soundfile.write(silent, np.zeros(RATE * 2), RATE)
     text.write_text("not audio")
-    from dataclasses import replace
-
     broken = [replace(utterances[0], file=str(p)) for p in (silent, text)]
     summary = prepare([*utterances, *broken], tmp_path / "pack", tiny_voice(ENCODER), embed, 1, lambda *_: None)
     assert summary.n_utterances == 2
