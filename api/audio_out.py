@@ -2,7 +2,6 @@
 
 import io
 import struct
-from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol, cast
@@ -83,18 +82,6 @@ def encode(samples: FloatArray, sample_rate: int, audio_format: AudioFormat) -> 
     encoder = _open(sample_rate, audio_format, sink)
     head = encoder.write(samples)
     return head + encoder.finish() if not audio_format.codec else _whole(encoder, sink)
-
-
-def encode_pieces(
-    pieces: Iterable[FloatArray], sample_rate: int, audio_format: AudioFormat
-) -> Generator[bytes, None, None]:
-    """One file in chunks, as the pieces come; an empty chunk is left out."""
-    encoder = open_stream(sample_rate, audio_format)
-    for piece in pieces:
-        if chunk := encoder.write(piece):
-            yield chunk
-    if chunk := encoder.finish():
-        yield chunk
 
 
 def open_stream(sample_rate: int, audio_format: AudioFormat) -> StreamEncoder:

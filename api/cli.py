@@ -77,19 +77,28 @@ def speak(  # noqa: PLR0913, PLR0917 - the options of a command
     speed: Annotated[float, typer.Option(help="0.25 to 4; 2 is twice as fast.")] = 1.0,
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same speech.")] = None,
     verify: Annotated[bool, typer.Option("--verify", help="Measure the likeness to the speaker.")] = False,
+    subtitles: Annotated[
+        Path | None, typer.Option(help="Also write when what is heard: a .srt, .vtt or .json.")
+    ] = None,
     model: Model = None,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """Speak a text with an enrolled speaker, into a file."""
     from api.report import format_of, show_facts
+    from api.subtitles import writer_of
 
     order = {"text": sys.stdin.read() if text == "-" else text, "format": format_of(output), "language": language}
-    order |= {"speed": speed, "seed": seed, "verify": verify, "model": model}
+    order |= {"speed": speed, "seed": seed, "verify": verify, "model": model, "timestamps": subtitles is not None}
+    write = writer_of(subtitles.suffix) if subtitles else None
     with door(server) as opened, _busy("Speaking"):
         audio = opened.speak(speaker, order)
     output.write_bytes(audio.data)
-    show({**audio.facts, "file": str(output)}, as_json, show_facts)
+    written = {"file": str(output)}
+    if subtitles and write:
+        subtitles.write_text(write(str(order["text"]), audio.sentences), encoding="utf-8")
+        written["subtitles"] = str(subtitles)
+    show({**audio.facts, **written}, as_json, show_facts)
 
 
 @app.command()

@@ -2,27 +2,41 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from api.command_line import ACTOR
 from api.errors import RequestRefused, ServerRefused
 from api.settings import Settings
+
+if TYPE_CHECKING:
+    from api.timing import SentenceOut
 
 Document = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Audio:
-    """A finished file, and what is known about it by name."""
+    """A finished file, what is known about it by name, and when what is heard, where that was asked for."""
 
     data: bytes
     facts: Mapping[str, str]
+    sentences: Sequence[SentenceOut] = ()
+
+    @classmethod
+    def of_reply(cls, data: bytes, facts: Mapping[str, str], timestamps: bool) -> Audio:
+        from api.timing import TimedSpeechOut
+
+        if not timestamps:
+            return cls(data, facts)
+        timed = TimedSpeechOut.model_validate_json(data)
+        return cls(base64.b64decode(timed.audio), facts, timed.sentences)
 
 
 class Door(Protocol):
@@ -78,15 +92,17 @@ class LocalDoor:
 
     def speak(self, speaker: str, order: Mapping[str, Any]) -> Audio:
         from api.audio_out import find_format
+        from api.forms import AudioForm, timed_form
         from api.rendering import Rendering
         from api.schemas import SpeechIn
         from api.services import open_speaking, open_voices
 
         body = SpeechIn(speaker_id=self._store.find(speaker).id, **order)
         audio_format = find_format(body.format)
+        form = timed_form(audio_format, streamed=False) if body.timestamps else AudioForm(audio_format)
         with open_voices(self._settings) as loaded, open_speaking(self._settings, self._store, loaded) as speaking:
-            found = Rendering(speaking).whole(body.order(), audio_format)
-        return Audio(found.data, found.facts)
+            found = Rendering(speaking).whole(body.order(), form)
+        return Audio.of_reply(found.data, found.facts, body.timestamps)
 
     def voices(self) -> Iterator[Document]:
         from api.schemas import SpeakerOut
@@ -155,7 +171,7 @@ class RemoteDoor:
         response = self._ask("POST", "/v1/speech", json=body)
         prefix = "x-voicekin-"
         facts = {name[len(prefix) :]: value for name, value in response.headers.items() if name.startswith(prefix)}
-        return Audio(response.content, facts)
+        return Audio.of_reply(response.content, facts, bool(order.get("timestamps")))
 
     def voices(self) -> Iterator[Document]:
         cursor: str | None = None

@@ -13,15 +13,11 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from itertools import chain
-from typing import TYPE_CHECKING
 
-from api.audio_out import AudioFormat, encode, encode_pieces
+from api.forms import Form
 from api.sharing import Flights
 from api.speech import Asked, Speaking, SpeechOrder, Spoken, SpokenStream
 from store.types import KeptSpeech
-
-if TYPE_CHECKING:
-    from cloning.types import FloatArray
 
 # Raised when the same order means other bytes than before.
 _KEY_FORMAT = 1
@@ -55,31 +51,29 @@ class Rendering:
     speaking: Speaking
     flights: Flights[Part] = field(default_factory=Flights)
 
-    def whole(
-        self, order: SpeechOrder, audio_format: AudioFormat, unwanted: Callable[[], bool] = lambda: False
-    ) -> Part:
+    def whole(self, order: SpeechOrder, form: Form, unwanted: Callable[[], bool] = lambda: False) -> Part:
         """The finished speech. Raises: as `Speaking.speak`."""
         if not self._keeps(order):
-            return _whole(self.speaking.speak(order, unwanted), audio_format)
+            return _whole(order, self.speaking.speak(order, unwanted), form)
 
         def make(asked: Asked, unwanted: Callable[[], bool]) -> Iterator[Part]:
-            yield _whole(self.speaking.speak_asked(asked, unwanted), audio_format)
+            yield _whole(order, self.speaking.speak_asked(asked, unwanted), form)
 
-        with closing(self._kept_or_made(order, f"{audio_format.name} whole", make, unwanted)) as parts:
+        with closing(self._kept_or_made(order, f"{form.name} whole", make, unwanted)) as parts:
             found = list(parts)
         return Part(b"".join(part.data for part in found), sum(part.duration_s for part in found), found[0].facts)
 
-    def stream(self, order: SpeechOrder, audio_format: AudioFormat) -> RenderedStream:
+    def stream(self, order: SpeechOrder, form: Form) -> RenderedStream:
         """The speech while it is spoken; its first part is there. Raises: as `Speaking.stream`."""
         if self._keeps(order):
             parts = self._kept_or_made(
                 order,
-                f"{audio_format.name} stream",
-                lambda asked, _: _stream(self.speaking.stream_asked(asked), audio_format),
+                f"{form.name} stream",
+                lambda asked, _: _stream(order, self.speaking.stream_asked(asked), form),
                 lambda: False,
             )
         else:
-            parts = _stream(self.speaking.stream(order), audio_format)
+            parts = _stream(order, self.speaking.stream(order), form)
         try:
             first = next(parts)
         except BaseException:
@@ -139,27 +133,18 @@ def speech_key(asked: Asked, form: str) -> str:
     return digest.hexdigest()
 
 
-def _whole(spoken: Spoken, audio_format: AudioFormat) -> Part:
-    speech = spoken.speech
-    return Part(encode(speech.samples, speech.sample_rate, audio_format), speech.duration_s, spoken.facts())
+def _whole(order: SpeechOrder, spoken: Spoken, form: Form) -> Part:
+    return Part(form.whole(order.text, spoken), spoken.speech.duration_s, spoken.facts())
 
 
-def _stream(spoken: SpokenStream, audio_format: AudioFormat) -> Generator[Part, None, None]:
-    heard_s = 0.0
-
-    def samples() -> Iterator[FloatArray]:
-        nonlocal heard_s
-        for piece in spoken.pieces:
-            heard_s += piece.duration_s
-            yield piece.samples
-
+def _stream(order: SpeechOrder, spoken: SpokenStream, form: Form) -> Generator[Part, None, None]:
     facts = spoken.facts()
     try:
-        for chunk in encode_pieces(samples(), spoken.sample_rate, audio_format):
-            yield Part(chunk, heard_s, facts)
-            heard_s, facts = 0.0, {}
-        if facts:
-            yield Part(b"", heard_s, facts)
+        writer = form.writer(order.text, spoken.sample_rate)
+        for piece in spoken.pieces:
+            yield Part(writer.write(piece), piece.duration_s, facts)
+            facts = {}
+        yield Part(writer.finish(), 0.0, facts)
     finally:
         spoken.close()
 

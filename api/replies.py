@@ -1,8 +1,5 @@
 """Speech as an HTTP reply: whole, or in pieces while it is spoken."""
 
-import base64
-import json
-import logging
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -14,46 +11,56 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
-from api import problems
-from api.audio_out import AudioFormat
 from api.context import Context
+from api.forms import Form
 from api.rendering import Part, RenderedStream
 from api.services import Services
 from api.speech import SpeechOrder
 
-logger = logging.getLogger("voicekin")
 # A proxy must hand the audio on as it comes, and nobody may keep it.
 _STREAM_HEADERS = {"X-Accel-Buffering": "no", "Cache-Control": "no-store"}
 
 
-async def whole(
-    request: Request, context: Context, services: Services, order: SpeechOrder, audio_format: AudioFormat
-) -> Response:
+async def whole(request: Request, context: Context, services: Services, order: SpeechOrder, form: Form) -> Response:
     """The finished speech, with what is known about it in the headers."""
 
     def work(unwanted: Callable[[], bool]) -> Part:
-        return services.rendering.whole(order, audio_format, unwanted)
+        return services.rendering.whole(order, form, unwanted)
 
     with context.speech.place():
         found = await context.speech.run_unless_gone(request, work)
     context.metrics.count(found)
     headers = {**_headers(found.facts), "Cache-Control": "no-store"}
-    return Response(found.data, headers=headers, media_type=audio_format.media_type)
-
-
-async def streamed(
-    context: Context, services: Services, order: SpeechOrder, audio_format: AudioFormat, as_events: bool = False
-) -> Response:
-    """The speech while it is spoken. The first piece exists before the headers are sent."""
-    flow = await _Flow.open(context, services, order, audio_format)
-    headers = {**_headers(flow.spoken.facts), **_STREAM_HEADERS}
-    if as_events:
-        return _FlowResponse(flow, _events(flow, len(order.text)), headers, "text/event-stream")
-    return _FlowResponse(flow, flow.chunks(), headers, audio_format.media_type)
+    return Response(found.data, headers=headers, media_type=form.media_type)
 
 
 @dataclass(frozen=True, slots=True)
-class _Flow:
+class Envelope:
+    """What is put around the bytes of a stream. `media_type` None is that of its form."""
+
+    body: Callable[["Flow", SpeechOrder], AsyncGenerator[bytes, None]]
+    media_type: str | None = None
+
+
+async def _bare(flow: "Flow", _: SpeechOrder) -> AsyncGenerator[bytes, None]:
+    async for chunk in flow.chunks():
+        yield chunk
+
+
+BARE = Envelope(_bare)
+
+
+async def streamed(
+    context: Context, services: Services, order: SpeechOrder, form: Form, envelope: Envelope = BARE
+) -> Response:
+    """The speech while it is spoken. The first piece exists before the headers are sent."""
+    flow = await Flow.open(context, services, order, form)
+    headers = {**_headers(flow.spoken.facts), **_STREAM_HEADERS}
+    return _FlowResponse(flow, envelope.body(flow, order), headers, envelope.media_type or form.media_type)
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
     """A speech under way and everything that must be given back at its end."""
 
     context: Context
@@ -61,14 +68,15 @@ class _Flow:
     release: ExitStack
 
     @classmethod
-    async def open(cls, context: Context, services: Services, order: SpeechOrder, audio_format: AudioFormat) -> "_Flow":
+    async def open(cls, context: Context, services: Services, order: SpeechOrder, form: Form) -> "Flow":
         with ExitStack() as stack:
             stack.enter_context(context.speech.place())
-            spoken = await context.speech.run(partial(services.rendering.stream, order, audio_format))
+            spoken = await context.speech.run(partial(services.rendering.stream, order, form))
             stack.callback(spoken.close)
             return cls(context, spoken, stack.pop_all())
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
+        """The bytes as they come, none of them empty."""
         while part := await self.context.speech.run(partial(next, self.spoken.parts, None)):
             self.context.metrics.count(part)
             if part.data:
@@ -83,7 +91,7 @@ class _FlowResponse(StreamingResponse):
     """Sends a flow; gives it back however the sending ends, and ends it when nobody reads."""
 
     def __init__(
-        self, flow: _Flow, body: AsyncGenerator[bytes, None], headers: Mapping[str, str], media_type: str
+        self, flow: Flow, body: AsyncGenerator[bytes, None], headers: Mapping[str, str], media_type: str
     ) -> None:
         super().__init__(body, headers=headers, media_type=media_type)
         self._flow = flow
@@ -106,24 +114,6 @@ class _FlowResponse(StreamingResponse):
 
         await super().stream_response(timed)
         self._finished = True
-
-
-async def _events(flow: _Flow, n_chars: int) -> AsyncGenerator[bytes, None]:
-    n_chunks = 0
-    try:
-        async for chunk in flow.chunks():
-            n_chunks += 1
-            yield _event({"type": "speech.audio.delta", "audio": base64.b64encode(chunk).decode("ascii")})
-    except problems.ROOTS as error:
-        logger.warning("a stream of events ended early (%s): %s", error.code, error.message)
-        yield _event({"type": "error", **problems.openai_document(problems.describe(error))})
-        return
-    usage = {"input_tokens": n_chars, "output_tokens": n_chunks, "total_tokens": n_chars + n_chunks}
-    yield _event({"type": "speech.audio.done", "usage": usage})
-
-
-def _event(data: Mapping[str, object]) -> bytes:
-    return f"data: {json.dumps(data)}\n\n".encode()
 
 
 def _headers(facts: Mapping[str, str]) -> dict[str, str]:

@@ -161,6 +161,10 @@ class SpeechIn(Strict):
     speed: float = Field(default=1.0, ge=SPEED_RANGE[0], le=SPEED_RANGE[1])
     seed: int | None = Field(default=None, ge=0, le=MAX_SEED, description="The same seed gives the same speech.")
     stream: bool = Field(default=False, description="Send the audio while it is spoken.")
+    timestamps: bool = Field(
+        default=False,
+        description="Answer in JSON: audio, and when each sentence, word and sound is heard; on a stream in lines.",
+    )
     lexicon: Lexicon = Field(
         default_factory=dict,
         description="How words are said: /IPA/ or a respelling.",

@@ -7,8 +7,10 @@ from fastapi import APIRouter, Response
 
 from api.audio_out import find_format
 from api.context import CLIENT, ContextDep, ReuseDep, ServicesDep
+from api.envelopes import EVENTS
 from api.errors import ModelUnknown
-from api.replies import streamed
+from api.forms import AudioForm
+from api.replies import BARE, streamed
 from api.routes.documented import ANY, SPEECH, openai_errors
 from api.routes.speech import AUDIO_REPLY
 from api.schemas import OpenAISpeechIn
@@ -33,8 +35,8 @@ async def speak(body: OpenAISpeechIn, context: ContextDep, services: ServicesDep
     # Clients send whatever model they have built in: what names no voice here means the one in use.
     model = body.model if body.model in known else None
     order = SpeechOrder(speaker_id=speaker.id, text=body.input, speed=speed, model=model, reuse=reuse)
-    audio_format = find_format(body.response_format or "mp3")
-    return await streamed(context, services, order, audio_format, as_events=body.stream_format == "sse")
+    form = AudioForm(find_format(body.response_format or "mp3"))
+    return await streamed(context, services, order, form, EVENTS if body.stream_format == "sse" else BARE)
 
 
 @router.get("/audio/voices", responses=openai_errors(ANY))

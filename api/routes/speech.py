@@ -6,9 +6,12 @@ from fastapi import APIRouter, Request, Response
 
 from api.audio_out import FORMATS, find_format
 from api.context import CLIENT, ContextDep, ReuseDep, ServicesDep
-from api.replies import streamed, whole
+from api.envelopes import LINES
+from api.forms import AudioForm, timed_form
+from api.replies import BARE, streamed, whole
 from api.routes.documented import ANY, SPEECH, errors
 from api.schemas import SpeechIn
+from api.timing import TimedSpeechOut
 
 router = APIRouter(prefix="/v1/speech", tags=["speech"], dependencies=[CLIENT])
 _BINARY = {"schema": {"type": "string", "format": "binary"}}
@@ -20,23 +23,28 @@ _HEADERS = {
     "X-Voicekin-Notices": "What a listener should know, percent-encoded.",
     "X-Voicekin-Cache": "Where speeches are kept: hit, miss, or shared with an equal request of the same moment.",
 }
+_AUDIO = {item.media_type: _BINARY for item in FORMATS.values()}
 AUDIO_REPLY = {
     "description": "Audio",
-    "content": {item.media_type: _BINARY for item in FORMATS.values()},
+    "content": _AUDIO,
     "headers": {name: {"description": text, "schema": {"type": "string"}} for name, text in _HEADERS.items()},
 }
+
+_LINES = {"application/x-ndjson": {"schema": {"type": "string", "description": "Lines with audio, sentences, last."}}}
+_REPLY = {**AUDIO_REPLY, "model": TimedSpeechOut, "content": {**_AUDIO, **_LINES}}
 
 
 @router.post(
     "",
     response_class=Response,
-    responses={200: AUDIO_REPLY, **errors(SPEECH, ANY)},
+    responses={200: _REPLY, **errors(SPEECH, ANY)},
 )
 async def create(
     body: SpeechIn, request: Request, context: ContextDep, services: ServicesDep, reuse: ReuseDep
 ) -> Response:
     """Speak a text with a stored speaker."""
     audio_format, order = find_format(body.format), replace(body.order(), reuse=reuse)
+    form = timed_form(audio_format, body.stream) if body.timestamps else AudioForm(audio_format)
     if body.stream:
-        return await streamed(context, services, order, audio_format)
-    return await whole(request, context, services, order, audio_format)
+        return await streamed(context, services, order, form, LINES if body.timestamps else BARE)
+    return await whole(request, context, services, order, form)

@@ -70,6 +70,11 @@ def unread_as_spaces(text: str) -> str:
     return text
 
 
+def shown(text: str) -> str:
+    """The text as it is shown to a reader: without tags and Markdown's signs, its entities decoded."""
+    return plain(purge(html.unescape(unread_as_spaces(text))))
+
+
 def _pieces(text: str) -> Iterator[str | _Tag]:
     at = 0
     for match in _TAG.finditer(text):

@@ -47,8 +47,10 @@ def test_the_main_job(voicekin: Command, tmp_path: Path) -> None:
     assert facts["seed"] == "3"
     assert float(facts["cosine"]) <= 1
 
-    by_id = voicekin("speak", speaker["speaker_id"], "Hello there.", "-o", str(tmp_path / "b.wav"), "--seed", "3")
+    again = ("-o", str(tmp_path / "b.wav"), "--seed", "3", "--subtitles", str(tmp_path / "b.srt"))
+    by_id = voicekin("speak", speaker["speaker_id"], "Hello there.", *again)
     assert by_id.returncode == 0, by_id.stderr
+    assert (tmp_path / "b.srt").read_text().splitlines()[2] == "Hello there."
     assert (tmp_path / "b.wav").read_bytes() == out.read_bytes()
 
     listed = json.loads(voicekin("speakers", "--json").stdout)["speakers"]
@@ -66,6 +68,7 @@ def test_errors_are_one_line_with_a_code(voicekin: Command, tmp_path: Path) -> N
         (("enrol", "Nobody", str(Path(__file__))), "[unsupported_format]"),
         (("enrol", "Nobody", str(tmp_path / "missing.wav")), "missing.wav cannot be read"),
         (("speak", "nobody", "Hello.", "-o", str(tmp_path / "x.wma")), "[format_unknown]"),
+        (("speak", "nobody", "Hello.", "-o", out, "--subtitles", str(tmp_path / "x.sub")), "[bad_field]"),
         (("prune",), "[missing_field]"),
     ]:
         done = voicekin(*arguments)

@@ -2,12 +2,13 @@ import io
 import itertools
 import struct
 import wave
+from collections.abc import Iterable, Iterator
 
 import av
 import numpy as np
 import pytest
 
-from api.audio_out import FORMATS, AudioFormat, encode, encode_pieces, find_format, to_int16
+from api.audio_out import FORMATS, AudioFormat, FloatArray, encode, find_format, open_stream, to_int16
 from api.errors import FormatUnknown
 
 RATE = 22050
@@ -27,6 +28,13 @@ def _decode(data: bytes, audio_format: AudioFormat) -> tuple[np.ndarray, int]:
         resampler = av.AudioResampler(format="flt", layout="mono", rate=stream.rate)
         frames = [out.to_ndarray()[0] for frame in container.decode(stream) for out in resampler.resample(frame)]
     return np.concatenate(frames), stream.rate
+
+
+def encode_pieces(pieces: Iterable[FloatArray], sample_rate: int, audio_format: AudioFormat) -> Iterator[bytes]:
+    """What is sent, chunk by chunk."""
+    encoder = open_stream(sample_rate, audio_format)
+    yield from (encoder.write(piece) for piece in pieces)
+    yield encoder.finish()
 
 
 @pytest.mark.parametrize("name", FORMATS)

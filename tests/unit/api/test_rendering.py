@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from api.audio_out import FORMATS
+from api.forms import AudioForm
 from api.rendering import Rendering
 from api.speech import Speaking, SpeechOrder, UsageLog
 from cloning.errors import Overloaded, SynthesisFailed
@@ -22,7 +23,7 @@ from store.service import Store
 from store.types import ClipRecord, NewSpeaker, PrunePolicy, StoreConfig
 
 RATE = 24000
-WAV, PCM = FORMATS["wav"], FORMATS["pcm"]
+WAV, PCM = AudioForm(FORMATS["wav"]), AudioForm(FORMATS["pcm"])
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,20 @@ from starlette.types import Message
 
 from api.audio_out import FORMATS
 from api.context import Context
+from api.envelopes import EVENTS, LINES
+from api.forms import AudioForm, Form, timed_form
 from api.host import Host
 from api.rendering import Rendering
-from api.replies import streamed
+from api.replies import BARE, Envelope, streamed
 from api.settings import Settings
 from api.speech import SpeechOrder, SpokenStream
 from cloning.errors import SynthesisFailed
 from cloning.types import Speech
 
+How = tuple[Form, Envelope]
+AUDIO: How = (AudioForm(FORMATS["pcm"]), BARE)
+EVENTS_OF_AUDIO: How = (AudioForm(FORMATS["pcm"]), EVENTS)
+TIMED: How = (timed_form(FORMATS["pcm"], streamed=True), LINES)
 RATE = 24000
 PIECE = Speech(np.full(RATE, 0.25, np.float32), RATE, np.ones(4, np.int64))
 SCOPE = {"type": "http", "asgi": {"spec_version": "2.3"}, "method": "POST", "path": "/", "headers": []}
@@ -50,7 +56,7 @@ class _Speaking:
         self.closed = True
 
 
-def _stream(speaking: _Speaking, context: Context, as_events: bool = False, leave_after: int | None = None) -> bytes:
+def _stream(speaking: _Speaking, context: Context, how: How = AUDIO, leave_after: int | None = None) -> bytes:
     """What a client receives; it leaves after so many chunks."""
 
     async def talk() -> bytes:
@@ -69,7 +75,7 @@ def _stream(speaking: _Speaking, context: Context, as_events: bool = False, leav
 
         services: Any = SimpleNamespace(rendering=Rendering(speaking))  # type: ignore[arg-type]
         order = SpeechOrder("x", "words")
-        response = await streamed(context, services, order, FORMATS["pcm"], as_events)
+        response = await streamed(context, services, order, *how)
         assert response.headers["X-Voicekin-Notices"] == "skipped characters: %E5%90%8D"
         assert context.speech.under_way == 1
         await response(SCOPE, receive, send)
@@ -101,11 +107,20 @@ def test_a_stream_that_fails_half_way_is_broken_off_and_not_ended(context: Conte
 
 def test_events_that_fail_half_way_end_with_an_error_event(context: Context) -> None:
     speaking = _Speaking(2, SynthesisFailed("synthesis_failed", "not finite"))
-    text = _stream(speaking, context, as_events=True).decode()
+    text = _stream(speaking, context, EVENTS_OF_AUDIO).decode()
     events = [json.loads(line[6:]) for line in text.splitlines() if line]
     assert [event["type"] for event in events] == ["speech.audio.delta"] * 2 + ["error"]
     assert events[-1]["error"]["code"] == "synthesis_failed"
     assert len(base64.b64decode(events[0]["audio"])) == RATE * 2
+
+
+def test_lines_that_fail_half_way_end_with_an_error_and_no_last_line(context: Context) -> None:
+    lines = [json.loads(line) for line in _stream(_Speaking(2), context, TIMED).splitlines()]
+    assert [line["last"] for line in lines] == [False, False, True]
+    failing = _Speaking(2, SynthesisFailed("synthesis_failed", "not finite"))
+    lines = [json.loads(line) for line in _stream(failing, context, TIMED).splitlines()]
+    assert [line.get("last") for line in lines] == [False, False, None]
+    assert lines[-1]["error"] == {"code": "synthesis_failed", "detail": "not finite", "status": 500}
 
 
 def test_a_reader_who_leaves_stops_the_speech_within_a_piece(context: Context) -> None:
