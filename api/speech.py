@@ -20,7 +20,7 @@ from cloning.types import FloatArray, Speech, SpeechOptions, SpeechRequest
 
 if TYPE_CHECKING:
     from api.voices import Voices
-    from cloning.synthesis import SpeechStream, Synthesiser
+    from cloning.synthesis import SpeechStream, Synthesiser, VoiceInfo
     from store.service import Store
 
 SPEED_RANGE = (0.25, 4.0)
@@ -163,7 +163,7 @@ class Speaking:
     def stream(self, order: SpeechOrder) -> SpokenStream:
         """The speech in pieces; nothing is refused after the first piece that could have been before.
 
-        With a drawn seed, a first piece of implausible length is tried once more with another.
+        With a drawn seed, a first sentence of implausible length is tried once more with another.
         Raises: SpeakerNotFound, ModelUnknown, CloningError.
         """
         with ExitStack() as stack:
@@ -178,16 +178,15 @@ class Speaking:
             raise RequestRefused(
                 "verify_needs_whole", "verify needs the whole speech; set stream to false", field="verify"
             )
-        ids_per_sound = voice.voice.ids_per_sound
         with ExitStack() as stack:
             pieces = stack.enter_context(_pieces(voice, request))
             first = next(pieces)
-            if order.seed is None and not plausible(first, order.speed, ids_per_sound):
+            if order.seed is None and not _begins_plausibly(first, order.speed, voice.voice):
                 pieces.close()
                 request = _reseeded(request)
                 pieces = stack.enter_context(_pieces(voice, request))
                 first = next(pieces)
-            fits = plausible(first, order.speed, ids_per_sound)
+            fits = _begins_plausibly(first, order.speed, voice.voice)
             return SpokenStream(
                 pieces=chain((first,), pieces),
                 sample_rate=voice.voice.sample_rate,
@@ -240,7 +239,7 @@ def _facts(seed: int, model: str, notices: tuple[str, ...]) -> dict[str, str]:
 
 def _whole(voice: Synthesiser, request: SpeechRequest, unwanted: Callable[[], bool]) -> Speech:
     parts: list[Speech] = []
-    with _pieces(voice, request) as pieces:
+    with _pieces(voice, request, in_parts=False) as pieces:
         for piece in pieces:
             parts.append(piece)
             if unwanted():
@@ -248,16 +247,23 @@ def _whole(voice: Synthesiser, request: SpeechRequest, unwanted: Callable[[], bo
     return join(parts)
 
 
-def _pieces(voice: Synthesiser, request: SpeechRequest) -> closing[SpeechStream]:
-    return closing(voice.stream(request))
+def _pieces(voice: Synthesiser, request: SpeechRequest, in_parts: bool = True) -> closing[SpeechStream]:
+    return closing(voice.stream(request, in_parts))
 
 
 def plausible(speech: Speech, speed: float, ids_per_sound: int = 1) -> bool:
     """Whether the length, without the pauses between sentences, fits the number of symbols."""
-    spoken_s = (speech.duration_s - speech.pause_s) * speed
+    return _fits(speech.duration_s - speech.pause_s, len(speech.durations) / ids_per_sound, speed)
+
+
+def _begins_plausibly(first: Speech, speed: float, info: VoiceInfo) -> bool:
+    """As `plausible`, of the sentence that a first piece begins: how long it will be is known before it is spoken."""
+    return _fits(float(first.durations.sum()) * info.frame_s, len(first.durations) / info.ids_per_sound, speed)
+
+
+def _fits(spoken_s: float, n_sounds: float, speed: float) -> bool:
     slowest, fastest = _PLAUSIBLE_SYMBOLS_PER_S
-    n_sounds = len(speech.durations) / ids_per_sound
-    return n_sounds / fastest <= spoken_s <= max(_SHORT_S, n_sounds / slowest)
+    return n_sounds / fastest <= spoken_s * speed <= max(_SHORT_S, n_sounds / slowest)
 
 
 def _reseeded(request: SpeechRequest) -> SpeechRequest:

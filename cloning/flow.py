@@ -23,19 +23,25 @@ class Coupling(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor, g: Tensor, reverse: bool = False) -> Tensor:
         kept, moved = x.chunk(2, 1)
-        shift = self.post(self.wavenet(self.pre(kept), mask, g)).float() * mask
+        # The latents stay in full precision; the network that shifts them may have less.
+        wavenet_in = self.pre(kept.to(self.pre.weight.dtype))
+        shift = self.post(self.wavenet(wavenet_in, mask, g)).float() * mask
         return concatenate([kept, moved - shift if reverse else moved + shift])
 
 
 class Flow(nn.Module):
     """Couplings with the channels turned around between them; `reverse` undoes it.
 
+    A frame depends on `receptive_field_frames` frames on each side of it.
+
     Shapes: x float32 (B, C, T), mask (B, 1, T), g (B, G) -> float32 (B, C, T).
     """
 
     def __init__(self, channels: int, g_width: int, config: FlowConfig) -> None:
         super().__init__()
-        self.couplings = nn.ModuleList(Coupling(channels, g_width, config.wavenet) for _ in range(config.n_couplings))
+        couplings = [Coupling(channels, g_width, config.wavenet) for _ in range(config.n_couplings)]
+        self.couplings = nn.ModuleList(couplings)
+        self.receptive_field_frames = sum(coupling.wavenet.reach for coupling in couplings)
 
     def forward(self, x: Tensor, mask: Tensor, g: Tensor, reverse: bool = False) -> Tensor:
         if reverse:

@@ -32,9 +32,22 @@ class PriorInput:
     length_scale: Tensor
     noise_dp: Tensor
 
+    def tensors(self) -> tuple[Tensor, ...]:
+        """All of them, in order."""
+        return (
+            self.token_ids, self.n_symbols, self.d_vectors, self.language_ids, self.length_scale, self.noise_dp,
+        )  # fmt: skip
+
+    def to(self, device: torch.device) -> "PriorInput":
+        """The same on a device."""
+        return PriorInput(*(x.to(device) for x in self.tensors()))
+
 
 class YourTTS(nn.Module):
-    """The networks of one voice. `prior` gives frame counts; `decode` needs them, so the host reads between the two."""
+    """The networks of one voice. `prior` gives frame counts; `decode` needs them, so the host reads between the two.
+
+    The samples of a frame depend on `receptive_field_frames` frames of the prior on each side of it.
+    """
 
     def __init__(self, config: VoiceConfig, with_posterior: bool = False) -> None:
         super().__init__()
@@ -51,6 +64,7 @@ class YourTTS(nn.Module):
         self.durations = build_durations(self.text_encoder.width, g_width + language_width, config.durations)
         self.flow = Flow(hidden, g_width, config.flow)
         self.decoder = build_decoder(hidden, g_width, config.decoder, config.audio)
+        self.receptive_field_frames = self.flow.receptive_field_frames + self.decoder.receptive_field_frames
         self.posterior = (
             PosteriorEncoder(config.audio.n_bins, hidden, g_width, config.posterior) if with_posterior else None
         )
@@ -99,6 +113,10 @@ class YourTTS(nn.Module):
         n_frames = noise.shape[2]
         mask = sequence_mask(durations.sum(1), n_frames)
         z_p = expand(m_p, durations, n_frames) + channels_last(noise) * expand(logs_p, durations, n_frames).exp()
-        z = self.flow(z_p * mask, mask, g, reverse=True)
-        samples: Tensor = self.decoder(z * mask, g, mask)
+        z = self.flow(z_p * mask, mask, g.to(_precision(self.flow)), reverse=True)
+        samples: Tensor = self.decoder(*(x.to(_precision(self.decoder)) for x in (z * mask, g, mask)))
         return samples
+
+
+def _precision(network: nn.Module) -> torch.dtype:
+    return next(network.parameters()).dtype

@@ -1,4 +1,4 @@
-"""Sentences from many requests, put together into batches for one engine.
+"""Sentences from many requests, whole or in parts, put together into batches for one engine.
 
 One thread owns the engine. It imports no torch: it keeps books on a queue and calls the two phases.
 """
@@ -11,20 +11,39 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
-from cloning.engines.base import Engine, Planned
+from cloning.engines.base import Engine, Part, Planned
 from cloning.engines.buckets import group_by_length
+from cloning.engines.windows import Span, next_span
 from cloning.errors import CloningError, EngineError, Overloaded, SynthesisFailed
 from cloning.types import FloatArray, IntArray, Sentence
+
+# Parts of a sentence grow to this many frames; longer ones would save less than a tenth of the work.
+MOST_FRAMES = 512
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Spoken:
-    """A sentence's result. Shapes: samples float32 (n,), durations int64 (T_text,) frames."""
+    """A sentence's result, or the next part of it; `rest` is the part after it, None at the sentence's end.
+
+    Shapes: samples float32 (n,), durations int64 (T_text,) frames, of the whole sentence.
+    """
 
     samples: FloatArray
     durations: IntArray
+    rest: "Future[Spoken] | None" = None
+
+
+def give_up(future: "Future[Spoken]") -> None:
+    """Cancels a sentence: what waits of it leaves the queue, and what runs is followed by nothing."""
+    if not future.cancel():
+        future.add_done_callback(_give_up_rest)
+
+
+def _give_up_rest(future: "Future[Spoken]") -> None:
+    if not future.cancelled() and future.exception() is None and (rest := future.result().rest) is not None:
+        give_up(rest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +63,17 @@ class _Job:
     number: int
     sentence: Sentence = field(compare=False)
     future: "Future[Spoken]" = field(compare=False)
-    due: float | None = field(compare=False, default=None)
+    due: float | None = field(compare=False)
+    in_parts: bool = field(compare=False)
+    # None until the first phase has run.
+    part: Part | None = field(compare=False, default=None)
 
 
 class Scheduler:
     """A bounded queue before an engine; a lower priority goes first, then the earlier one.
 
-    An idle engine never waits for company: what has come in while it worked shares the next batch.
+    An idle engine never waits for company: what has come in while it worked shares the next batch. A sentence that is
+    spoken in parts queues for each of them, so that a long one lets others pass.
     """
 
     def __init__(
@@ -64,8 +87,12 @@ class Scheduler:
         self._thread = threading.Thread(target=self._run, name="voicekin-scheduler", daemon=True)
         self._thread.start()
 
-    def submit(self, sentences: Sequence[Sentence], continuing: bool = False) -> "list[Future[Spoken]]":
+    def submit(
+        self, sentences: Sequence[Sentence], continuing: bool = False, in_parts: bool = False
+    ) -> "list[Future[Spoken]]":
         """Futures of sentences, all taken or none; those that continue a speech under way are never one too many.
+
+        With `in_parts` each is spoken part by part, the first one short.
 
         Raises: Overloaded (`queue_full`, `closed`).
         """
@@ -80,7 +107,7 @@ class Scheduler:
                     waiting=len(self._queue),
                     limit=self._max_queue,
                 )
-            jobs = [self._job(sentence) for sentence in sentences]
+            jobs = [self._job(sentence, in_parts) for sentence in sentences]
             for job in jobs:
                 heapq.heappush(self._queue, job)
             self._wake.notify()
@@ -102,10 +129,10 @@ class Scheduler:
                 job.future.set_exception(Overloaded("closed", "the service is shutting down; try again in a moment"))
         self._thread.join()
 
-    def _job(self, sentence: Sentence) -> _Job:
+    def _job(self, sentence: Sentence, in_parts: bool) -> _Job:
         self._number += 1
         due = None if sentence.deadline_s is None else self._clock() + sentence.deadline_s
-        return _Job(sentence.priority, self._number, sentence, Future(), due)
+        return _Job(sentence.priority, self._number, sentence, Future(), due, in_parts)
 
     def _run(self) -> None:
         while (batch := self._next_batch()) is not None:
@@ -135,16 +162,40 @@ class Scheduler:
         return wanted
 
     def _speak(self, batch: list[_Job]) -> None:
-        planned = self._engine.prior([job.sentence for job in batch])
-        fits = [i for i, plan in enumerate(planned) if 0 < plan.n_frames <= self._max_frames]
-        for i in set(range(len(batch))) - set(fits):
-            self._fail([batch[i]], self._too_long(planned[i]))
-        for group in group_by_length([planned[i].n_frames for i in fits], self._engine.max_batch):
-            rows = [fits[i] for i in group]
-            samples = self._engine.decode([planned[i] for i in rows])
-            for i, spoken in zip(rows, samples, strict=True):
-                batch[i].future.set_result(Spoken(spoken, planned[i].durations))
-            self._count(sentences=len(rows), batches=1)
+        self._plan([job for job in batch if job.part is None])
+        ready = [(job, job.part) for job in batch if job.part is not None]
+        for group in group_by_length([part.span.n_frames for _, part in ready], self._engine.max_batch):
+            samples = self._engine.decode([ready[i][1] for i in group])
+            for i, spoken in zip(group, samples, strict=True):
+                self._deliver(*ready[i], spoken)
+            self._count(batches=1)
+
+    def _plan(self, fresh: list[_Job]) -> None:
+        """The first phase of those that are new, which gives each its first part."""
+        for job, plan in zip(fresh, self._engine.prior([job.sentence for job in fresh]) if fresh else (), strict=True):
+            if not 0 < plan.n_frames <= self._max_frames:
+                self._fail([job], self._too_long(plan))
+            elif job.in_parts:
+                job.part = Part(plan, self._next_span(plan, None))
+            else:
+                job.part = plan.whole()
+
+    def _next_span(self, plan: Planned, before: Span | None) -> Span:
+        return next_span(before, plan.n_frames, self._engine.first_part_frames(plan.n_frames), MOST_FRAMES)
+
+    def _deliver(self, job: _Job, part: Part, samples: FloatArray) -> None:
+        """Hands a part over; the next one queues behind what has come meanwhile."""
+        rest: Future[Spoken] | None = None
+        if part.span.stop < part.plan.n_frames:
+            after = Part(part.plan, self._next_span(part.plan, part.span))
+            with self._wake:
+                self._number += 1
+                rest = Future()
+                following = _Job(job.priority, self._number, job.sentence, rest, job.due, True, after)
+                heapq.heappush(self._queue, following)
+        else:
+            self._count(sentences=1)
+        job.future.set_result(Spoken(samples, part.plan.durations, rest))
 
     def _too_long(self, plan: Planned) -> CloningError:
         return SynthesisFailed(

@@ -1,4 +1,4 @@
-"""From spoken sentences to one signal: edges trimmed, joins faded, pauses put in."""
+"""From spoken sentences, whole or in parts, to one signal: edges trimmed, joins faded, pauses put in."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,8 +11,10 @@ from cloning.types import FloatArray, Speech
 LEAD_S = 0.04
 TAIL_S = 0.12
 FADE_S = 0.008
-# Speech under this level, against the loudest 10 ms, is the breath and hiss of the edges.
+# Speech under this level is the breath and hiss of the edges: at the end against the sentence's loudest 10 ms, at its
+# start, which is given before the end is known, against the loudest 10 ms of the beginning.
 EDGE_DB = -42.0
+HEAD_S = 0.3
 SILENCE_DBFS = -60.0
 
 
@@ -28,28 +30,100 @@ class Finished:
     n_spoken: int
 
 
+class SentenceEdges:
+    """Takes a sentence in parts and gives it without the silence that the network puts around it, faded at both ends.
+
+    What it gives is the same however the sentence is cut. It holds back what may still turn out to be an edge: all of
+    it until the speech has begun for `HEAD_S`, then the silence after the last sound and the length of a fade.
+    """
+
+    def __init__(self, sample_rate: int) -> None:
+        self._rate, self._width, self._fade = sample_rate, sample_rate // 100, round(FADE_S * sample_rate)
+        self._lead, self._tail = round(LEAD_S * sample_rate), round(TAIL_S * sample_rate)
+        self._samples = np.zeros(0, np.float32)
+        # Level of each 10 ms in dBFS, from the sentence's first sample on.
+        self._power = np.zeros(0)
+        self._start: int | None = None
+        self._given = 0
+
+    def push(self, samples: FloatArray) -> FloatArray:
+        """What is sure after some more samples; may be empty. Shapes: float32 (n,) -> float32 (m,) in [-1, 1].
+
+        Raises: SynthesisFailed where the network gave numbers that are not finite.
+        """
+        if not np.isfinite(samples).all():
+            words = "the network gave values that are not numbers; the sentence is broken off"
+            raise SynthesisFailed("synthesis_failed", words)
+        self._samples = np.concatenate([self._samples, samples])
+        self._measure()
+        if self._start is None:
+            self._start = self._begin(at_end=False)
+        if self._start is None:
+            return np.zeros(0, np.float32)
+        sure = min(len(self._samples), self._stop()) - self._fade
+        # With a whole fade before what is held back, no end can reach into what has been given.
+        return self._take(sure) if sure - self._start >= self._fade else np.zeros(0, np.float32)
+
+    def finish(self, pause_after_s: float) -> Finished:
+        """The rest, with the pause after the sentence; the counts are those of the whole sentence.
+
+        Raises: SynthesisFailed where the network gave nothing that can be heard.
+        """
+        if self._start is None:
+            self._start = self._begin(at_end=True)
+        if self._start is None:
+            raise SynthesisFailed("synthesis_failed", "the network gave silence; nothing was spoken")
+        stop = min(len(self._samples), self._stop())
+        self._fade = min(self._fade, (stop - self._start) // 2)
+        cut = self._take(stop)
+        cut[len(cut) - self._fade :] *= _ramp(self._fade)[::-1]
+        paused = np.concatenate([cut, np.zeros(round(pause_after_s * self._rate), np.float32)])
+        return Finished(paused, self._start, stop - self._start)
+
+    def _measure(self) -> None:
+        first, n_whole = len(self._power), len(self._samples) // self._width
+        new = self._samples[first * self._width : n_whole * self._width].reshape(-1, self._width).astype(np.float64)
+        self._power = np.concatenate([self._power, 10 * np.log10((new**2).mean(1) + 1e-12)])
+
+    def _begin(self, at_end: bool) -> int | None:
+        """The first sample that is kept: shortly before the speech, whose level its beginning tells."""
+        heard = np.flatnonzero(self._power >= SILENCE_DBFS)
+        n_head = round(HEAD_S * 100)
+        if not len(heard) or not (at_end or len(self._power) >= heard[0] + n_head):
+            return None
+        loudest = self._power[heard[0] : heard[0] + n_head].max()
+        first = int(np.flatnonzero(self._power >= loudest + EDGE_DB)[0])
+        return max(0, first * self._width - self._lead)
+
+    def _stop(self) -> int:
+        """The end of what is kept, as far as is known; it only moves on."""
+        last = int(np.flatnonzero(self._power >= self._power.max() + EDGE_DB)[-1])
+        return (last + 1) * self._width + self._tail
+
+    def _take(self, stop: int) -> FloatArray:
+        start = self._start or 0
+        begin = max(start, self._given)
+        cut: FloatArray = np.clip(self._samples[begin:stop], -1.0, 1.0)
+        self._given = max(begin, stop)
+        if begin == start:
+            cut[: self._fade] *= _ramp(self._fade)
+        return cut
+
+
 def finish_sentence(samples: FloatArray, sample_rate: int, pause_after_s: float) -> Finished:
-    """A sentence without the silence that the network puts around it, faded at both ends, and the pause after it.
+    """A whole sentence without the silence around it, faded at both ends, and the pause after it.
 
     Shapes: float32 (n,).
     Raises: SynthesisFailed where the network gave numbers that are not finite, or nothing that can be heard.
     """
-    if not np.isfinite(samples).all():
-        raise SynthesisFailed("synthesis_failed", "the network gave values that are not numbers; nothing was spoken")
-    width = sample_rate // 100
-    frames = samples[: len(samples) // width * width].reshape(-1, width)
-    power = 10 * np.log10((frames.astype(np.float64) ** 2).mean(1) + 1e-12)
-    if not len(power) or power.max() < SILENCE_DBFS:
-        raise SynthesisFailed("synthesis_failed", "the network gave silence; nothing was spoken")
-    loud = np.flatnonzero(power > power.max() + EDGE_DB)
-    start = max(0, loud[0] * width - round(LEAD_S * sample_rate))
-    stop = min(len(samples), (loud[-1] + 1) * width + round(TAIL_S * sample_rate))
-    cut = np.clip(samples[start:stop], -1.0, 1.0)
-    fade = np.linspace(0, 1, min(round(FADE_S * sample_rate), len(cut) // 2), dtype=np.float32)
-    cut[: len(fade)] *= fade
-    cut[len(cut) - len(fade) :] *= fade[::-1]
-    paused = np.concatenate([cut, np.zeros(round(pause_after_s * sample_rate), np.float32)])
-    return Finished(paused, int(start), len(cut))
+    edges = SentenceEdges(sample_rate)
+    first = edges.push(samples)
+    rest = edges.finish(pause_after_s)
+    return Finished(np.concatenate([first, rest.samples]), rest.n_cut, rest.n_spoken)
+
+
+def _ramp(length: int) -> FloatArray:
+    return np.linspace(0, 1, length, dtype=np.float32)
 
 
 def join(pieces: Sequence[Speech]) -> Speech:

@@ -18,14 +18,15 @@ from cloning.config import VoiceConfig
 from cloning.engines.base import Engine
 from cloning.engines.eager import EagerEngine
 from cloning.errors import BadConditioning, EngineError
-from cloning.scheduler import Scheduler, SchedulerStats, Spoken
-from cloning.streaming import finish_sentence, join
+from cloning.scheduler import Scheduler, SchedulerStats, Spoken, give_up
+from cloning.streaming import SentenceEdges, join
 from cloning.text.frontend import front_end
 from cloning.text.symbols import SymbolTable
 from cloning.timing import timed
-from cloning.types import AudioConfig, FloatArray, Sentence, Speech, SpeechRequest, SpokenText
+from cloning.types import AudioConfig, FloatArray, IntArray, Sentence, Speech, SpeechRequest, SpokenText
 
 MAX_SEED = 2**63 - 1
+_NONE: IntArray = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,7 @@ class VoiceInfo:
     encoder_id: str
     languages: tuple[str, ...]
     sample_rate: int
+    frame_s: float
     engine: str
     device: str
     ids_per_sound: int = 1
@@ -59,7 +61,7 @@ class Synthesiser:
         self._ahead = 2 * engine.max_batch
         self.voice = VoiceInfo(
             config.name, model_id, config.encoder_id, tuple(config.text.languages), config.audio.sample_rate,
-            engine.name, engine.device, 2 if text.spelling.blank else 1,
+            config.audio.frame_s, engine.name, engine.device, 2 if text.spelling.blank else 1,
         )  # fmt: skip
 
     @classmethod
@@ -84,11 +86,12 @@ class Synthesiser:
 
         Raises: TextRefused, LanguageUnsupported, BadConditioning, Overloaded, SynthesisFailed, EngineError.
         """
-        return join(list(self.stream(request)))
+        return join(list(self.stream(request, in_parts=False)))
 
-    def stream(self, request: SpeechRequest) -> "SpeechStream":
-        """The text sentence by sentence, as each is ready. Everything that can be refused is refused before this
-        returns.
+    def stream(self, request: SpeechRequest, in_parts: bool = True) -> "SpeechStream":
+        """The text as it is spoken, sentence by sentence or, sooner, in parts of sentences.
+
+        The samples are the same. Everything that can be refused is refused before this returns.
 
         Raises: as `speak`.
         """
@@ -96,7 +99,7 @@ class Synthesiser:
         spoken_texts = self._front_end.encode(request.text, request.language, request.lexicon)
         language_id = self._front_end.language_id(request.language)
         sentences = [self._sentence(request, text, i, language_id) for i, text in enumerate(spoken_texts)]
-        return SpeechStream(self._scheduler, spoken_texts, sentences, self._config.audio, self._ahead)
+        return SpeechStream(self._scheduler, spoken_texts, sentences, self._config.audio, self._ahead, in_parts)
 
     def stats(self) -> SchedulerStats:
         """Counters of the scheduler."""
@@ -145,6 +148,8 @@ class Synthesiser:
 class SpeechStream:
     """A text while it is spoken; one thread iterates. Closing it, even before its first piece, cancels what waits.
 
+    The first piece of each sentence counts it and has its durations, the last one its pause and its times.
+
     Only a few sentences are in the engine's queue at a time: a long text passes its neighbours no more than a short
     one, and is spoken no faster than somebody listens. The deadline counts the time that the listener waits.
     """
@@ -156,9 +161,14 @@ class SpeechStream:
         sentences: Sequence[Sentence],
         audio: AudioConfig,
         n_ahead: int,
+        in_parts: bool,
     ) -> None:
         """Raises: Overloaded, where the queue has no room for the first sentences."""
-        self._scheduler, self._audio, self._n_ahead = scheduler, audio, n_ahead
+        self._scheduler, self._audio, self._n_ahead, self._in_parts = scheduler, audio, n_ahead, in_parts
+        # Of the sentence that is being given, from its first part on.
+        self._edges: SentenceEdges | None = None
+        self._is_counted = False
+        self._begun_at = 0
         self._texts, self._sentences = deque(texts), deque(sentences)
         self._futures: deque[Future[Spoken]] = deque()
         self._waited_s = 0.0
@@ -182,31 +192,58 @@ class SpeechStream:
         """Gives up what is not spoken yet."""
         self._sentences.clear()
         while self._futures:
-            self._futures.popleft().cancel()
+            give_up(self._futures.popleft())
 
     def _take(self) -> Speech:
+        """The next piece that is sure; of a sentence that has not begun to sound there is none yet."""
+        while True:
+            spoken = self._wait()
+            if self._edges is None:
+                self._edges, self._is_counted, self._begun_at = (
+                    SentenceEdges(self._audio.sample_rate),
+                    False,
+                    self._n_samples,
+                )
+            samples = self._edges.push(spoken.samples)
+            if spoken.rest is None:
+                return self._last_piece(spoken, samples, self._edges)
+            if len(samples):
+                return self._piece(spoken, samples)
+
+    def _wait(self) -> Spoken:
+        """The next part of the sentence that is spoken; what follows it takes its place."""
         started_s = time.monotonic()
         spoken = self._futures[0].result()
         self._waited_s += time.monotonic() - started_s
-        self._futures.popleft()
-        self._submit(continuing=True)
-        return self._piece(self._texts.popleft(), spoken)
+        if spoken.rest is None:
+            self._futures.popleft()
+            self._submit(continuing=True)
+        else:
+            self._futures[0] = spoken.rest
+        return spoken
 
-    def _piece(self, text: SpokenText, spoken: Spoken) -> Speech:
-        rate, hop_length, start = self._audio.sample_rate, self._audio.hop_length, self._n_samples
-        done = finish_sentence(spoken.samples, rate, text.pause_after_s)
-        self._n_samples += len(done.samples)
-        heard = (start, start + done.n_spoken)
-        return Speech(
-            done.samples, rate, spoken.durations, 1, skipped=text.skipped, pause_s=text.pause_after_s,
-            sentences=(timed(text, spoken.durations, hop_length, start - done.n_cut, heard),),
-        )  # fmt: skip
+    def _piece(self, spoken: Spoken, samples: FloatArray) -> Speech:
+        self._n_samples += len(samples)
+        if self._is_counted:
+            return Speech(samples, self._audio.sample_rate, _NONE, n_sentences=0)
+        self._is_counted = True
+        return Speech(samples, self._audio.sample_rate, spoken.durations, 1, skipped=self._texts[0].skipped)
+
+    def _last_piece(self, spoken: Spoken, samples: FloatArray, edges: SentenceEdges) -> Speech:
+        text, start = self._texts[0], self._begun_at
+        rest = edges.finish(text.pause_after_s)
+        piece = self._piece(spoken, np.concatenate([samples, rest.samples]))
+        heard = (start, start + rest.n_spoken)
+        times = timed(text, spoken.durations, self._audio.hop_length, start - rest.n_cut, heard)
+        self._edges = None
+        self._texts.popleft()
+        return dataclasses.replace(piece, pause_s=text.pause_after_s, sentences=(times,))
 
     def _submit(self, continuing: bool) -> None:
         room = min(self._n_ahead - len(self._futures), len(self._sentences))
         if room:
             batch = [self._within_deadline(self._sentences.popleft()) for _ in range(room)]
-            self._futures.extend(self._scheduler.submit(batch, continuing))
+            self._futures.extend(self._scheduler.submit(batch, continuing, self._in_parts))
 
     def _within_deadline(self, sentence: Sentence) -> Sentence:
         if sentence.deadline_s is None:

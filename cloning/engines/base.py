@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from cloning.engines.windows import Span
 from cloning.types import FloatArray, IntArray, Sentence
 
 
@@ -23,6 +24,18 @@ class Planned:
     def n_frames(self) -> int:
         return int(self.durations.sum())
 
+    def whole(self) -> "Part":
+        """All of the sentence."""
+        return Part(self, Span(0, self.n_frames))
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some frames of a planned sentence."""
+
+    plan: Planned
+    span: Span
+
 
 class Engine(Protocol):
     """Runs the two phases. `max_batch` is the most sentences that a call takes; `name` and `device` are for people."""
@@ -34,8 +47,14 @@ class Engine(Protocol):
     def prior(self, sentences: Sequence[Sentence]) -> list[Planned]:
         """First phase, in the order given."""
 
-    def decode(self, planned: Sequence[Planned]) -> list[FloatArray]:
-        """Second phase: samples of each, cut to its own length. Shapes: float32 (n_frames * hop,)."""
+    def decode(self, parts: Sequence[Part]) -> list[FloatArray]:
+        """Second phase: samples of each part, the same whatever other parts its sentence is cut into.
+
+        Shapes: float32 (n_frames of the part * hop,).
+        """
+
+    def first_part_frames(self, n_frames: int) -> int:
+        """How long the first part of a sentence of so many frames is best."""
 
     def close(self) -> None:
         """Gives the device's memory back."""

@@ -27,3 +27,8 @@ def devices() -> list[Device]:
         fault = "" if runs else f"torch was built for {', '.join(built)}, the device has {capability}"
         found.append(Device(f"cuda:{i}", f"{properties.name} ({capability})", properties.total_memory, fault))
     return found
+
+
+def use_full_float32() -> None:
+    """From now on float32 is float32 in this process: by default torch rounds what a convolution reads to 10 bits."""
+    torch.backends.cudnn.allow_tf32 = False

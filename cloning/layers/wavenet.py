@@ -8,7 +8,7 @@ from cloning.layers.convolutions import Conv1d, Pointwise
 
 
 class WaveNet(nn.Module):
-    """Residual gated convolutions whose skips are summed.
+    """Residual gated convolutions whose skips are summed. A step depends on `reach` steps on each side.
 
     Shapes: x (B, C, T), mask (B, 1, T), g (B, G) -> (B, C, T).
     Source: VITS (Kim et al. 2021), section 2.5.2; WaveNet (van den Oord et al. 2016), equation 2.
@@ -24,9 +24,8 @@ class WaveNet(nn.Module):
             if narrow
             else nn.Linear(g_width, width)
         )
-        self.gates = nn.ModuleList(
-            Conv1d(channels, 2 * channels, config.kernel, config.dilation_rate**i) for i in range(n)
-        )
+        gates = [Conv1d(channels, 2 * channels, config.kernel, config.dilation_rate**i) for i in range(n)]
+        self.gates, self.reach = nn.ModuleList(gates), sum(gate.padding for gate in gates)
         self.outs = nn.ModuleList(Pointwise(channels, channels * (2 if i < n - 1 else 1)) for i in range(n))
 
     def forward(self, x: Tensor, mask: Tensor, g: Tensor) -> Tensor:

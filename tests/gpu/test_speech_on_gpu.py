@@ -51,7 +51,7 @@ def test_durations_are_equal_and_samples_agree(engines: tuple[EagerEngine, Eager
     for length in (1, 7, 60, 200):
         planned = [engine.prior([sentence(length)])[0] for engine in (on_cpu, on_gpu)]
         assert np.array_equal(planned[0].durations, planned[1].durations)
-        ours, oracle = on_gpu.decode([planned[1]])[0], on_cpu.decode([planned[0]])[0]
+        ours, oracle = on_gpu.decode([planned[1].whole()])[0], on_cpu.decode([planned[0].whole()])[0]
         assert ours.shape == oracle.shape
         assert np.abs(ours - oracle).max() < 2e-3
 
@@ -59,8 +59,8 @@ def test_durations_are_equal_and_samples_agree(engines: tuple[EagerEngine, Eager
 def test_a_sentence_sounds_the_same_alone_and_in_company(engines: tuple[EagerEngine, EagerEngine]) -> None:
     _, on_gpu = engines
     sentences = [sentence(n) for n in (3, 150, 40, 90)]
-    alone = [on_gpu.decode(on_gpu.prior([s]))[0] for s in sentences]
-    together = on_gpu.decode(on_gpu.prior(sentences))
+    alone = [on_gpu.decode([on_gpu.prior([s])[0].whole()])[0] for s in sentences]
+    together = on_gpu.decode([plan.whole() for plan in on_gpu.prior(sentences)])
     for one, other in zip(alone, together, strict=True):
         assert one.shape == other.shape
         assert np.abs(one - other).max() < 2e-3

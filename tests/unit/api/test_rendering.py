@@ -33,6 +33,7 @@ class _Info:
     device: str = "cuda:0"
     sample_rate: int = RATE
     ids_per_sound: int = 1
+    frame_s: float = 0.04
 
 
 @dataclass
@@ -45,7 +46,7 @@ class _Voice:
     piece_s: float = 0.0
     error: Exception | None = None
 
-    def stream(self, request: SpeechRequest) -> Iterator[Speech]:
+    def stream(self, request: SpeechRequest, in_parts: bool) -> Iterator[Speech]:
         self.begun += 1
         return _Stream(self, 0.001 * self.begun)
 

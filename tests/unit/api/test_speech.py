@@ -25,6 +25,7 @@ class _Voice:
     model_id: str = "voice"
     sample_rate: int = RATE
     ids_per_sound: int = 1
+    frame_s: float = 0.01
 
 
 @dataclass
@@ -36,7 +37,7 @@ class _Scripted:
     voice: _Voice = field(default_factory=_Voice)
     closed: int = 0
 
-    def stream(self, request: SpeechRequest) -> "_Pieces":
+    def stream(self, request: SpeechRequest, in_parts: bool) -> "_Pieces":
         self.requests.append(request)
         return _Pieces(self, self.answers.pop(0))
 
@@ -78,7 +79,8 @@ class _Pieces:
 def _speech(seconds: float, n_symbols: int) -> Speech:
     """Half of a speech of so many seconds and symbols."""
     seconds, n_symbols = seconds / 2, n_symbols // 2
-    return Speech(np.full(round(seconds * RATE), 0.1, np.float32), RATE, np.ones(n_symbols, np.int64))
+    durations = np.full(n_symbols, round(seconds / n_symbols / _Voice.frame_s))
+    return Speech(np.full(round(seconds * RATE), 0.1, np.float32), RATE, durations)
 
 
 def _unit(seed: int) -> FloatArray:

@@ -2,15 +2,15 @@
 
 import threading
 from collections.abc import Sequence
-from concurrent.futures import wait
+from concurrent.futures import Future, wait
 
 import numpy as np
 import pytest
 
-from cloning.engines.base import Planned
+from cloning.engines.base import Part, Planned
 from cloning.engines.buckets import group_by_length
 from cloning.errors import EngineError, Overloaded, SynthesisFailed
-from cloning.scheduler import Scheduler
+from cloning.scheduler import Scheduler, Spoken, give_up
 from cloning.types import FloatArray, Sentence
 
 HOP = 4
@@ -25,6 +25,7 @@ class CountingEngine:
         self.max_batch = max_batch
         self.batches: list[int] = []
         self.order: list[int] = []
+        self.decoded: list[tuple[int, int]] = []
         self.gate = threading.Event()
         self.gate.set()
         self.entered = threading.Event()
@@ -36,10 +37,14 @@ class CountingEngine:
         self.order += [int(s.token_ids[0]) for s in sentences]
         return [Planned(s, np.ones(len(s.token_ids), np.int64), None, i) for i, s in enumerate(sentences)]
 
-    def decode(self, planned: Sequence[Planned]) -> list[FloatArray]:
-        if any(99 in p.sentence.token_ids for p in planned):
+    def decode(self, parts: Sequence[Part]) -> list[FloatArray]:
+        if any(99 in p.plan.sentence.token_ids for p in parts):
             raise RuntimeError("poison")
-        return [np.full(p.n_frames * HOP, p.sentence.token_ids[0], np.float32) for p in planned]
+        self.decoded += [(int(p.plan.sentence.token_ids[0]), p.span.start) for p in parts]
+        return [np.full(p.span.n_frames * HOP, p.plan.sentence.token_ids[0], np.float32) for p in parts]
+
+    def first_part_frames(self, n_frames: int) -> int:
+        return 10
 
     def close(self) -> None:
         pass
@@ -171,6 +176,55 @@ def test_closing_finishes_what_runs_and_refuses_what_waits(engine: CountingEngin
     assert (first.result(0).samples == 1).all()  # type: ignore[attr-defined]  # a future
     with pytest.raises(Overloaded):
         scheduler.submit([sentence(3)])
+
+
+def parts_of(future: "Future[Spoken] | None") -> list[Spoken]:
+    parts = []
+    while future is not None:
+        parts.append(future.result(20))
+        future = parts[-1].rest
+    return parts
+
+
+def test_a_sentence_in_parts_is_all_of_it_and_begins_short(engine: CountingEngine) -> None:
+    scheduler = Scheduler(engine)
+    (future,) = scheduler.submit([sentence(2, 100)], in_parts=True)
+    parts = parts_of(future)
+    assert [len(part.samples) // HOP for part in parts] == [10, 20, 40, 30]
+    assert all(len(part.durations) == 100 for part in parts)
+    assert (scheduler.stats().sentences, engine.order) == (1, [2])
+    scheduler.close()
+
+
+def test_another_sentence_passes_between_the_parts_of_a_long_one(engine: CountingEngine) -> None:
+    engine.max_batch = 1
+    scheduler, _ = blocked(engine)
+    (long,) = scheduler.submit([sentence(2, 200)], in_parts=True)
+    (short,) = scheduler.submit([sentence(3, 5)], in_parts=True)
+    engine.gate.set()
+    assert len(parts_of(long)) > 2
+    assert short.done()
+    assert engine.decoded[1:4] == [(2, 0), (3, 0), (2, 10)]
+    scheduler.close()
+
+
+@pytest.mark.parametrize("in_engine", [False, True])
+def test_what_is_given_up_is_followed_by_nothing(engine: CountingEngine, in_engine: bool) -> None:
+    """While it waits in the queue, and while its first part is in the engine."""
+    engine.max_batch = 1
+    scheduler, _ = blocked(engine)
+    (long,) = scheduler.submit([sentence(2, 4000)], in_parts=True)
+    if in_engine:
+        engine.entered.clear()
+        engine.gate.set()
+        engine.gate.clear()
+        assert engine.entered.wait(20)
+    give_up(long)
+    engine.gate.set()
+    scheduler.submit([sentence(5)])[0].result(20)
+    assert [at for token, at in engine.decoded if token == 2] == ([0] if in_engine else [])
+    assert scheduler.stats().cancelled == 1
+    scheduler.close()
 
 
 def test_groups_hold_every_index_once_and_waste_little() -> None:

@@ -13,6 +13,7 @@ import torch
 from cloning import bundle
 from cloning.errors import BadConditioning, EngineError, LanguageUnsupported, Overloaded, TextRefused
 from cloning.model import YourTTS
+from cloning.streaming import join
 from cloning.synthesis import Synthesiser
 from cloning.training.recipes import tiny_voice
 from cloning.types import SpeechOptions, SpeechRequest
@@ -60,10 +61,16 @@ def test_the_same_seed_gives_the_same_bytes_and_another_does_not(voice: Synthesi
     assert len(first) != len(other) or not np.array_equal(first, other)
 
 
-def test_streaming_gives_the_same_samples_sentence_by_sentence(voice: Synthesiser) -> None:
-    pieces = list(voice.stream(request()))
-    assert len(pieces) == 2
-    assert np.array_equal(np.concatenate([p.samples for p in pieces]), voice.speak(request()).samples)
+@pytest.mark.parametrize("in_parts", [False, True])
+def test_streaming_gives_the_same_samples_piece_by_piece(voice: Synthesiser, in_parts: bool) -> None:
+    slow = request(length_scale=6.0)
+    whole, pieces = voice.speak(slow), list(voice.stream(slow, in_parts))
+    assert (len(pieces) > 2) is in_parts
+    joined = join(pieces)
+    assert np.array_equal(joined.samples, whole.samples)
+    assert np.array_equal(joined.durations, whole.durations)
+    assert (joined.n_sentences, joined.pause_s) == (2, whole.pause_s)
+    assert all(len(piece.samples) for piece in pieces)
 
 
 def test_parallel_callers_get_what_they_get_alone(voice: Synthesiser) -> None:

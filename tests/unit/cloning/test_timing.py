@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cloning.config import VoiceConfig
-from cloning.engines.base import Planned
+from cloning.engines.base import Part, Planned
 from cloning.streaming import FADE_S
 from cloning.synthesis import Synthesiser
 from cloning.timing import timed
@@ -36,8 +36,12 @@ class Labelled:
         varied = np.random.default_rng(sentence.options.seed).integers(1, 9, len(sentence.token_ids))
         return np.where(np.isin(sentence.token_ids, list(self._silent)), 60, varied)
 
-    def decode(self, planned: Sequence[Planned]) -> list[FloatArray]:
-        return [np.repeat(self.levels(p.sentence.token_ids), p.durations * self._hop) for p in planned]
+    def decode(self, parts: Sequence[Part]) -> list[FloatArray]:
+        whole = [np.repeat(self.levels(p.plan.sentence.token_ids), p.plan.durations * self._hop) for p in parts]
+        return [x[p.span.start * self._hop : p.span.stop * self._hop] for x, p in zip(whole, parts, strict=True)]
+
+    def first_part_frames(self, n_frames: int) -> int:
+        return 20
 
     def levels(self, ids: np.ndarray) -> FloatArray:
         return np.where(np.isin(ids, list(self._silent)), 0, 0.2 + 0.005 * ids).astype(np.float32)
@@ -98,13 +102,15 @@ def test_times_rise_and_pauses_lie_between(voice: Synthesiser) -> None:
     assert speech.sentences[-1].stop == len(speech.samples)
 
 
-def test_a_stream_gives_the_same_times_each_with_its_audio(voice: Synthesiser) -> None:
-    n_samples, sentences = 0, []
-    for piece in voice.stream(request()):
-        assert all(n_samples <= s.start < s.stop <= n_samples + len(piece.samples) for s in piece.sentences)
-        n_samples += len(piece.samples)
+@pytest.mark.parametrize("in_parts", [False, True])
+def test_a_stream_gives_the_same_times_each_with_the_end_of_its_audio(voice: Synthesiser, in_parts: bool) -> None:
+    n_samples, n_pieces, sentences = 0, 0, []
+    for piece in voice.stream(request(), in_parts):
+        assert all(n_samples < s.stop <= n_samples + len(piece.samples) for s in piece.sentences)
+        n_samples, n_pieces = n_samples + len(piece.samples), n_pieces + 1
         sentences += piece.sentences
     assert tuple(sentences) == voice.speak(request()).sentences
+    assert (n_pieces > len(sentences)) is in_parts
 
 
 def test_a_long_sentence_in_parts_keeps_all_its_words_in_place(voice: Synthesiser) -> None:
