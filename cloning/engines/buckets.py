@@ -1,5 +1,6 @@
-"""Which sentences share a batch: pure arithmetic on lengths."""
+"""Which sentences share a batch, and at which fixed shape it runs: pure arithmetic on lengths."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
 
 
@@ -18,3 +19,23 @@ def group_by_length(lengths: Sequence[int], max_batch: int, max_waste: float = 0
                 continue
         groups.append([index])
     return groups
+
+
+def ladder(least: int, most: int) -> tuple[int, ...]:
+    """Widths from `least` to at least `most`, four to each doubling: padding is at most a fifth of a bucket.
+
+    `least` is a multiple of 4.
+    """
+    steps = [least]
+    while steps[-1] < most:
+        doublings = (len(steps) - 1) // 4
+        steps.append(steps[-1] + (least >> 2 << doublings))
+    return tuple(steps)
+
+
+def bucket(size: int, buckets: Sequence[int]) -> int:
+    """The smallest of ascending buckets that holds a size. Raises: ValueError where none does."""
+    at = bisect_left(buckets, size)
+    if at == len(buckets):
+        raise ValueError(f"{size} is more than the largest bucket, {buckets[-1]}")
+    return buckets[at]

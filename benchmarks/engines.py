@@ -1,0 +1,168 @@
+"""The engines side by side in one process: the same sentences, speakers and weights, from token ids to samples.
+
+python -m benchmarks.engines --device cpu --threads 2
+python -m benchmarks.engines --device cuda --out benchmarks/results
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from benchmarks.machine import conditions
+from benchmarks.voices_by_size import NAMES, open_model
+from cloning.engines.base import Engine, Part, Planned
+from cloning.engines.eager import EagerEngine
+from cloning.engines.precision import compare, drawn_sentences
+from cloning.engines.windows import next_span
+from cloning.model import YourTTS
+from cloning.scheduler import MOST_FRAMES
+from cloning.types import Sentence, SpeechOptions
+
+SECONDS = (3.0, 8.0)
+SYMBOLS_PER_S = 14
+# Lengths of the sentences of a batch: all kinds, 4 s in the mean.
+MIXED_S = (2.0, 3.0, 3.5, 4.0, 4.0, 4.5, 5.0, 6.0)
+
+
+def main() -> None:
+    """Measures all engines of a device for each voice, prints, and writes `engines-DEVICE.json`."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--device", default="cpu")
+    options.add_argument("--threads", type=int, default=2)
+    options.add_argument("--voices", nargs="+", default=list(NAMES), choices=NAMES)
+    options.add_argument("--runs", type=int, default=0, help="of each figure; by default 200 on a GPU, 15 on a CPU")
+    options.add_argument("--out", type=Path, default=Path("benchmarks/results"))
+    chosen = options.parse_args()
+    device = torch.device(chosen.device)
+    torch.set_num_threads(chosen.threads)
+    runs = chosen.runs or (200 if device.type == "cuda" else 15)
+    voices: dict[str, Any] = {}
+    result = {"conditions": conditions(chosen.device), "runs": runs, "symbols_per_s": SYMBOLS_PER_S, "voices": voices}
+    for name in chosen.voices:
+        voices[name] = measure_voice(name, device, runs)
+    chosen.out.mkdir(parents=True, exist_ok=True)
+    path = chosen.out / f"engines-{device.type}.json"
+    path.write_text(json.dumps(result, indent=1) + "\n")
+    print(json.dumps(result, indent=1))
+
+
+def measure_voice(name: str, device: torch.device, runs: int) -> dict[str, Any]:
+    """All engines of one voice."""
+    model = open_model(name, device)
+    found: dict[str, Any] = {"model": model.config.name, "gflop_per_audio_s": round(gflop_per_audio_s(model), 2)}
+    for make in makers(device):
+        started = time.perf_counter()
+        engine = make(open_model(name, device))
+        opened_s = time.perf_counter() - started
+        figures = measure_engine(engine, model, runs) | {"open_s": round(opened_s, 2)}
+        if not isinstance(engine, EagerEngine):
+            verdict = compare(engine, EagerEngine(model, device), drawn_sentences(model, 24))
+            figures["against_eager"] = {
+                "passed": verdict.passed,
+                "same_durations": verdict.same_durations,
+                "spectral_db": round(verdict.spectral_db, 3),
+                "error_db": round(verdict.error_db, 1),
+            }
+        found[engine.name] = figures
+        print(name, engine.name, json.dumps(figures), flush=True)
+        engine.close()
+        if device.type == "cuda":
+            torch.cuda.empty_cache()
+    return found
+
+
+def makers(device: torch.device) -> list[Callable[[YourTTS], Engine]]:
+    """What makes each engine that runs on a device."""
+    if device.type == "cuda":
+        from cloning.engines.cuda_graph import CudaGraphEngine
+
+        return [lambda model: EagerEngine(model, device), lambda model: CudaGraphEngine.gated(model, device)]
+    return [lambda model: EagerEngine(model, device)]
+
+
+def measure_engine(engine: Engine, model: YourTTS, runs: int) -> dict[str, Any]:
+    """Latency of single sentences, first audio, and throughput at the engine's full batch."""
+    figures: dict[str, Any] = {"max_batch": engine.max_batch}
+    for seconds in SECONDS:
+        one = [sentence(model, seconds, 0)]
+        key = f"{seconds:g}_s"
+        figures[f"whole_{key}"] = timed(lambda one=one: speak(engine, model, one), runs, seconds)
+        figures[f"first_part_{key}"] = timed(lambda one=one: speak_first(engine, model, one), runs)
+    mixed = [MIXED_S[i % len(MIXED_S)] for i in range(max(engine.max_batch, len(MIXED_S)))]
+    batch = [sentence(model, seconds, i) for i, seconds in enumerate(mixed)]
+    n_runs = max(3, runs // 5)
+    total_s = sum(mixed)
+    figures["throughput"] = timed(lambda: speak(engine, model, batch), n_runs, total_s) | {
+        "sentences": len(batch), "audio_s": total_s,
+    }  # fmt: skip
+    rate = figures["throughput"]["x_realtime"]
+    figures["throughput"]["tflop_per_s"] = round(rate * gflop_per_audio_s(model) / 1000, 2)
+    if torch.cuda.is_available():
+        figures["reserved_mib"] = round(torch.cuda.memory_reserved() / 2**20)
+        figures["peak_allocated_mib"] = round(torch.cuda.max_memory_allocated() / 2**20)
+        torch.cuda.reset_peak_memory_stats()
+    return figures
+
+
+def sentence(model: YourTTS, seconds: float, seed: int) -> Sentence:
+    """Random symbols of a speaker of its own, as many as are spoken in so many seconds."""
+    rng, config = np.random.default_rng(seed), model.config
+    vector = rng.standard_normal(config.speaker.d_vector).astype(np.float32)
+    ids = rng.integers(1, config.text.n_symbols, round(seconds * SYMBOLS_PER_S))
+    # The seconds ride along as the deadline, which no engine reads.
+    return Sentence(ids, vector / np.linalg.norm(vector), 0, SpeechOptions(seed=seed), deadline_s=seconds)
+
+
+def lasting(plan: Planned, frame_s: float) -> Planned:
+    """A plan of the length that is wanted, whatever the voice has learned: its symbols share the frames evenly."""
+    n_frames, n = round((plan.sentence.deadline_s or 1.0) / frame_s), len(plan.durations)
+    borders = np.arange(n + 1) * n_frames // n
+    return Planned(plan.sentence, np.diff(borders), plan.prior, plan.row)
+
+
+def speak(engine: Engine, model: YourTTS, sentences: list[Sentence]) -> None:
+    """Both phases of all sentences, in batches of the engine's size."""
+    for first in range(0, len(sentences), engine.max_batch):
+        plans = engine.prior(sentences[first : first + engine.max_batch])
+        engine.decode([lasting(plan, model.config.audio.frame_s).whole() for plan in plans])
+
+
+def speak_first(engine: Engine, model: YourTTS, sentences: list[Sentence]) -> None:
+    """The first part of a streamed sentence."""
+    (plan,) = engine.prior(sentences)
+    plan = lasting(plan, model.config.audio.frame_s)
+    span = next_span(None, plan.n_frames, engine.first_part_frames(plan.n_frames), MOST_FRAMES)
+    engine.decode([Part(plan, span)])
+
+
+def timed(work: Callable[[], None], runs: int, audio_s: float | None = None) -> dict[str, float]:
+    """Percentiles of the host's clock, after runs that are not counted."""
+    for _ in range(3):
+        work()
+    seconds = []
+    for _ in range(runs):
+        started = time.perf_counter()
+        work()
+        seconds.append(time.perf_counter() - started)
+    p50, p99 = (float(np.percentile(seconds, q)) for q in (50, 99))
+    found = {"p50_ms": round(1000 * p50, 3), "p99_ms": round(1000 * p99, 3), "n": runs}
+    return found if audio_s is None else found | {"x_realtime": round(audio_s / p50, 1)}
+
+
+def gflop_per_audio_s(model: YourTTS) -> float:
+    """Counted over both phases of a sentence of 8 s; a multiplication with its addition is two."""
+    device = next(model.parameters()).device
+    with FlopCounterMode(display=False) as counter:
+        speak(EagerEngine(model, device), model, [sentence(model, 8.0, 0)])
+    return counter.get_total_flops() / 8.0 / 1e9
+
+
+if __name__ == "__main__":
+    main()
