@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-PACKAGES = ("torch", "numpy", "faiss-cpu", "sqlalchemy", "fastapi", "av", "soundfile", "hibari-tts")
+PACKAGES = ("torch", "numpy", "faiss-cpu", "faiss-gpu", "sqlalchemy", "fastapi", "av", "soundfile", "hibari-tts")
 
 
 def conditions(device: str) -> dict[str, Any]:

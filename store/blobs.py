@@ -7,7 +7,10 @@ interrupted enrolment leaves is found by comparing a folder with SQL in the same
 import errno
 import fcntl
 import hashlib
+import math
 import os
+import threading
+import time
 import uuid
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -17,6 +20,10 @@ from store.checks import as_speaker_id
 from store.errors import StorageFull, StoreUnavailable
 
 _OWNER = "store.id"
+# From here on a look at the folder is quicker than one for each speaker.
+_MANY = 1000
+# Other servers may share the folder, so what one process has counted grows old.
+_COUNT_EVERY_S = 3600.0
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
 
 
@@ -25,6 +32,9 @@ class ClipFolder:
 
     def __init__(self, state_dir: Path) -> None:
         self._root = state_dir / "clips"
+        self._counting = threading.Lock()
+        self._n_bytes = 0
+        self._counted_s = -math.inf
 
     @contextmanager
     def turn(self, speaker_id: str) -> Iterator[None]:
@@ -50,18 +60,23 @@ class ClipFolder:
             for sha256, data in clips.items():
                 if not (folder / sha256).exists():
                     _write(folder / sha256, data)
+                    self._add(len(data))
             _sync(folder)
             _sync(self._root)
 
     def keep_only(self, speaker_id: str, digests: Collection[str]) -> None:
         """Removes every file but these clips; for the speaker's turn. Raises: OSError."""
         for name in self.names(speaker_id).difference(digests):
-            (self._of(speaker_id) / name).unlink()
+            path = self._of(speaker_id) / name
+            n_bytes = path.stat().st_size
+            path.unlink()
+            self._add(-n_bytes)
 
     def drop(self, speaker_ids: Collection[str]) -> None:
         """Removes all clips of these speakers. Raises: OSError."""
-        for speaker_id in speaker_ids:
-            if self._of(speaker_id).is_dir():
+        gone = frozenset(speaker_ids)
+        for speaker_id in self.speakers() if len(gone) >= _MANY else gone:
+            if speaker_id in gone and self._of(speaker_id).is_dir():
                 with self.turn(speaker_id):
                     self.keep_only(speaker_id, ())
 
@@ -87,12 +102,13 @@ class ClipFolder:
             return set()
 
     def n_bytes(self) -> int:
-        """The size of all clips."""
-        size = 0
-        for file in self._root.glob("*/*"):
-            with suppress(FileNotFoundError):
-                size += file.stat().st_size
-        return size
+        """The size of all clips: counted once an hour, with what this process wrote and removed since."""
+        now_s = time.monotonic()
+        with self._counting:
+            if now_s - self._counted_s > _COUNT_EVERY_S:
+                self._counted_s = now_s
+                self._n_bytes = sum(map(_size, self._root.glob("*/*")))
+            return self._n_bytes
 
     def belongs_to(self, store_id: str) -> bool:
         """Whether the clips are of this database; the first that asks owns them.
@@ -107,6 +123,10 @@ class ClipFolder:
                 self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
                 _write(owner, store_id.encode())
             return True
+
+    def _add(self, n_bytes: int) -> None:
+        with self._counting:
+            self._n_bytes += n_bytes
 
     def _of(self, speaker_id: str) -> Path:
         return self._root / speaker_id
@@ -140,6 +160,13 @@ def _room() -> Iterator[None]:
             raise StoreUnavailable("store_unavailable", message) from error
         message = "the disk of the kept clips is full: make room and try again; nothing was enrolled"
         raise StorageFull("storage_full", message) from error
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -1,7 +1,7 @@
 """Engines for SQLite and PostgreSQL, and what their faults mean to the store."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -14,6 +14,10 @@ from store.errors import StorageFull, StoreError, StoreUnavailable
 from store.types import StoreConfig
 
 WRITING = "voicekin_writing"
+# SQLite's `user_version` while removed rows can still be read in the file.
+NOT_OVERWRITTEN = 1
+# SQLite's own cache of 2 MB would write and read again most pages of a large table many times.
+_ROOMY_CACHE_KIB = 512 * 1024
 _DISK_FULL_SQLSTATES = frozenset({"53100"})
 
 
@@ -56,17 +60,39 @@ def use_write_ahead_log(engine: Engine) -> None:
             _driver(connection).execute("PRAGMA journal_mode=WAL")
 
 
-def empty_write_ahead_log(engine: Engine) -> None:
-    """Moves the log into the database and truncates it; gives up at once while others read."""
+def overwrite_removed(engine: Engine) -> None:
+    """Leaves nothing in SQLite's files of what was removed; the log is not emptied while others read.
+
+    The database is rewritten where a transaction has not overwritten what it removed.
+    """
     if engine.dialect.name == "sqlite":
         with engine.connect() as connection:
             raw = _driver(connection)
+            if raw.execute("PRAGMA user_version").fetchone() == (NOT_OVERWRITTEN,):
+                with _settings(raw, {"temp_store": "MEMORY", "wal_autocheckpoint": "0"}):
+                    raw.execute("VACUUM")
+                raw.execute("PRAGMA user_version=0")
             (waits_ms,) = raw.execute("PRAGMA busy_timeout").fetchone()
             try:
                 raw.execute("PRAGMA busy_timeout=100")
                 raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             finally:
                 raw.execute(f"PRAGMA busy_timeout={waits_ms}")
+
+
+@contextmanager
+def refilling(engine: Engine) -> Iterator[Connection]:
+    """A connection to write with that may empty whole tables at once.
+
+    SQLite does so only where it checks no foreign keys, which cannot be said within a transaction.
+    """
+    with engine.connect() as connection:
+        if engine.dialect.name != "sqlite":
+            yield connection
+            return
+        settings = {"foreign_keys": "OFF", "temp_store": "MEMORY", "cache_size": f"-{_ROOMY_CACHE_KIB}"}
+        with _settings(_driver(connection), settings | {"wal_autocheckpoint": "0"}):
+            yield connection
 
 
 @contextmanager
@@ -79,6 +105,20 @@ def translated_faults() -> Iterator[None]:
         if meaning is None:
             raise
         raise meaning from error
+
+
+@contextmanager
+def _settings(raw: sqlite3.Connection, settings: Mapping[str, str]) -> Iterator[None]:
+    """The connection with these settings, and with its own ones again afterwards."""
+    before = {name: raw.execute(f"PRAGMA {name}").fetchone()[0] for name in settings}
+    try:
+        for name, value in settings.items():
+            raw.execute(f"PRAGMA {name}={value}")
+        yield
+    finally:
+        raw.rollback()
+        for name, value in before.items():
+            raw.execute(f"PRAGMA {name}={value}")
 
 
 def _driver(connection: Connection) -> sqlite3.Connection:

@@ -1,6 +1,7 @@
 """What every part of the store's front stands on: the open parts, and how they follow a change."""
 
 import logging
+import sqlite3
 from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Self
@@ -50,6 +51,7 @@ class StoreCore:
             with translated_faults():
                 use_write_ahead_log(store._database.engine)
             erase_again(store._database, store._erasures)
+            store._overwrite_removed()
             store._sweep_clips()
             store._open_audio()
             store._follower.open()
@@ -111,10 +113,13 @@ class StoreCore:
         self._erasures.add(speaker_ids)
         self._drop_clips(speaker_ids)
         self._hide(speaker_ids)
+        self._overwrite_removed()
+
+    def _overwrite_removed(self) -> None:
         try:
-            self._database.empty_log()
-        except StoreError as error:
-            _log.warning("the database's log could not be emptied of removed voices now: %s", error)
+            self._database.overwrite_removed()
+        except (StoreError, sqlite3.Error) as error:
+            _log.warning("removed voices could not be overwritten on disk now: %s", error)
 
     def _drop_clips(self, speaker_ids: Iterable[str]) -> None:
         try:

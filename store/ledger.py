@@ -68,7 +68,10 @@ class Ledger:
 
     def forget_requests(self, speaker_ids: Sequence[str]) -> None:
         """Empties the digests of requests that enrolled these speakers: they could tell a recording again."""
-        for ids in chunks(speaker_ids):
+        gone = frozenset(speaker_ids)
+        kept = select(RequestKeyRow.speaker_id).where(RequestKeyRow.request_sha256 != "")
+        # There are as many as a day had enrolments, and often fewer than there are speakers to remove.
+        for ids in chunks([each for each in self._session.scalars(kept) if each in gone]):
             statement = update(RequestKeyRow).where(RequestKeyRow.speaker_id.in_(ids)).values(request_sha256="")
             self._session.execute(statement, execution_options={"synchronize_session": False})
 

@@ -1,9 +1,10 @@
 """Which speakers go. Pure: no clock, no database; `store.removing` applies the choice in one transaction."""
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from store.errors import BadArgument
 from store.types import PrunePolicy, PruneReport, PurgeReceipt
@@ -13,11 +14,10 @@ MAX_DAYS = 1e6
 Near = Mapping[str, Collection[str]]
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """What pruning knows of a speaker. A speaker that was never used counts as used when it was created.
 
-    `coherence` is None where the enrolment did not report it.
+    `coherence` is None where the enrolment did not report it. A tuple, because a store may have a million.
     """
 
     speaker_id: str
@@ -83,9 +83,10 @@ def choose(
     kept = {each.speaker_id for each in fixed}
     n_kept = n_bytes = 0
     victims = []
+    own_reasons, near = _own_reasons(policy, now), near or {}
     for each in loose:
-        reason = _own_reason(each, policy, now) or _reason_beside(each, kept, near or {})
-        reason = reason or _reason_of_room(each, n_kept, n_bytes, policy)
+        reason = next((name for name, applies in own_reasons if applies(each)), None)
+        reason = reason or _reason_beside(each, kept, near) or _reason_of_room(each, n_kept, n_bytes, policy)
         if reason is not None:
             victims.append(Victim(each, reason))
             continue
@@ -120,24 +121,27 @@ def _parted(candidates: Iterable[Candidate], in_use: Set[str]) -> tuple[list[Can
     return fixed, loose
 
 
-def _own_reason(candidate: Candidate, policy: PrunePolicy, now: datetime) -> str | None:
-    return next(_own_reasons(candidate, policy, now), None)
-
-
-def _own_reasons(candidate: Candidate, policy: PrunePolicy, now: datetime) -> Iterator[str]:
-    if _longer_ago(candidate.used_at, policy.unused_for_days, now):
-        yield "unused"
-    if _longer_ago(candidate.created_at, policy.older_than_days, now):
-        yield "old"
-    if candidate.encoder_id in policy.retired_encoders:
-        yield "retired_encoder"
-    if policy.speech_below_s is not None and candidate.speech_s < policy.speech_below_s:
-        yield "low_quality"
-    if policy.coherence_below is not None and (candidate.coherence or 1.0) < policy.coherence_below:
-        yield "low_quality"
+def _own_reasons(policy: PrunePolicy, now: datetime) -> list[tuple[str, Callable[[Candidate], bool]]]:
+    """Each condition that the policy sets on a speaker alone, by the reason that it gives."""
+    found: list[tuple[str, Callable[[Candidate], bool]]] = []
+    if (unused_days := policy.unused_for_days) is not None:
+        unused = timedelta(days=unused_days)
+        found.append(("unused", lambda each: now - each.used_at > unused))
+    if (old_days := policy.older_than_days) is not None:
+        old = timedelta(days=old_days)
+        found.append(("old", lambda each: now - each.created_at > old))
+    if retired := frozenset(policy.retired_encoders):
+        found.append(("retired_encoder", lambda each: each.encoder_id in retired))
+    if (least_s := policy.speech_below_s) is not None:
+        found.append(("low_quality", lambda each: each.speech_s < least_s))
+    if (least := policy.coherence_below) is not None:
+        found.append(("low_quality", lambda each: (each.coherence or 1.0) < least))
+    return found
 
 
 def _reason_beside(candidate: Candidate, kept: Set[str], near: Near) -> str | None:
+    if not near:
+        return None
     return "duplicate" if any(other in kept for other in near.get(candidate.speaker_id, ())) else None
 
 
@@ -147,7 +151,3 @@ def _reason_of_room(candidate: Candidate, n_kept: int, n_bytes: int, policy: Pru
     if policy.keep_bytes is not None and n_bytes + candidate.n_bytes > policy.keep_bytes:
         return "over_bytes"
     return None
-
-
-def _longer_ago(when: datetime, days: float | None, now: datetime) -> bool:
-    return days is not None and now - when > timedelta(days=days)

@@ -75,7 +75,7 @@ class Removing(StoreCore):
         if dry_run:
             candidates, n_orphans = self._database.read(lambda speakers: self._candidates(speakers, policy))
             return report(True, candidates, self._choose(candidates, policy, when, near), n_orphans)
-        with self._database.write() as unit:
+        with self._database.write_many() as unit:
             candidates, _ = self._candidates(unit.speakers, policy)
             victims = self._choose(candidates, policy, when, near)
             ids = [victim.candidate.speaker_id for victim in victims]

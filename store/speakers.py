@@ -158,6 +158,7 @@ class SpeakerRepository(VoiceQueries):
         n_clips = 0
         for ids in chunks(speaker_ids):
             n_clips += affected(self._session, delete(ClipRow).where(ClipRow.speaker_id.in_(ids)))
+            affected(self._session, delete(UsageRow).where(UsageRow.speaker_id.in_(ids)))
             affected(self._session, delete(SpeakerRow).where(SpeakerRow.id.in_(ids)))
             stones = [{"speaker_id": speaker_id, "revision": revision} for speaker_id in ids]
             self._session.execute(insert(TombstoneRow), stones)
@@ -211,8 +212,7 @@ class SpeakerRepository(VoiceQueries):
             .join(UsageRow, UsageRow.speaker_id == SpeakerRow.id)
             .execution_options(yield_per=ROWS_PER_FETCH)
         )
-        for row in self._session.execute(statement):
-            yield Candidate(*row)
+        yield from map(Candidate._make, self._session.execute(statement))
 
     def _row(self, speaker_id: str) -> SpeakerRow:
         row = self._session.get(SpeakerRow, required_id(speaker_id))

@@ -10,7 +10,7 @@ from sqlalchemy import Engine, text, update
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
-from store.connections import WRITING, connect, empty_write_ahead_log, translated_faults
+from store.connections import WRITING, connect, overwrite_removed, refilling, translated_faults
 from store.errors import StoreUnavailable
 from store.ledger import Ledger
 from store.speakers import SpeakerRepository
@@ -81,6 +81,21 @@ class Database:
             yield replace(UnitOfWork.of(session), revision=_next_revision(session))
 
     @contextmanager
+    def write_many(self) -> Iterator[UnitOfWork]:
+        """As `write`, for what may remove most rows: no foreign key is checked, and none cascades, on SQLite.
+
+        Raises: StorageFull, StoreUnavailable.
+        """
+        with (
+            self._take_turn(),
+            translated_faults(),
+            refilling(self._writing) as connection,
+            Session(connection) as session,
+            session.begin(),
+        ):
+            yield replace(UnitOfWork.of(session), revision=_next_revision(session))
+
+    @contextmanager
     def write_usage(self) -> Iterator[SpeakerRepository]:
         """A transaction for figures that no index follows, so under no new revision.
 
@@ -102,10 +117,10 @@ class Database:
         """
         return self._transaction()
 
-    def empty_log(self) -> None:
-        """Moves SQLite's log into the database, so that what was removed is nowhere on disk; not while others read."""
-        with translated_faults():
-            empty_write_ahead_log(self.engine)
+    def overwrite_removed(self) -> None:
+        """Leaves nothing of what was removed in SQLite's files; not while others read. Raises: StoreUnavailable."""
+        with self._take_turn(), translated_faults():
+            overwrite_removed(self.engine)
 
     def close(self) -> None:
         """Closes every connection."""

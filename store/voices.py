@@ -89,7 +89,7 @@ class VoiceQueries:
     def removed_since(self, revision: int) -> dict[str, int]:
         """The speakers that went after the revision, and when."""
         statement = select(TombstoneRow.speaker_id, TombstoneRow.revision).where(TombstoneRow.revision > revision)
-        return {row.speaker_id: row.revision for row in self._session.execute(statement)}
+        return dict(self._session.execute(statement).all())
 
     def is_gone(self, speaker_id: str) -> bool:
         """Whether the speaker was here and went."""
@@ -97,7 +97,7 @@ class VoiceQueries:
 
     def revisions(self) -> dict[str, int]:
         """Every speaker's revision."""
-        return {row.id: row.revision for row in self._session.execute(select(SpeakerRow.id, SpeakerRow.revision))}
+        return dict(self._session.execute(select(SpeakerRow.id, SpeakerRow.revision)).all())
 
     def existing(self, speaker_ids: Iterable[str]) -> dict[str, tuple[str, int]]:
         """Name and revision of those of the speakers that exist."""

@@ -47,6 +47,9 @@ def test_clips_are_kept_with_the_speaker_and_counted(store: Store, config: Store
     assert files(config) == {ada.id: {sha256(1), sha256(2), sha256(3)}}
     assert store.kept_clips(ada.id) == audio(1, 2, 3)
     assert store.stats().clip_bytes == 3
+    (config.state_dir / "clips" / "stranger").mkdir()
+    (config.state_dir / "clips" / "stranger" / "file").write_bytes(b"12345")
+    assert store.stats().clip_bytes == 3, "the folder is not walked at each call"
     assert (config.state_dir / "clips" / ada.id / sha256(1)).stat().st_mode & 0o077 == 0
 
 

@@ -220,6 +220,41 @@ def test_very_many_are_removed_as_a_few_are(config: StoreConfig, monkeypatch: py
         assert store.list().total == 1
 
 
+@pytest.mark.parametrize("dies", [False, True])
+def test_most_go_at_once_and_nothing_of_them_is_left_on_the_disk(
+    dies: bool, sqlite_config: StoreConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from store.schema import migrate
+
+    migrate(sqlite_config)
+    monkeypatch.setattr("store.speakers.MANY", 5)
+    with Store.open(sqlite_config) as store:
+        speakers = [store.enrol(new_speaker(f"voice {n}", [n, n + 100], report={"x": n})) for n in range(60)]
+        stay = {store.update(speakers[n].id, pinned=True).id for n in (4, 31, 59)}
+        before = {each.id: each for each in store.list(limit=100).speakers if each.id in stay}
+        if dies:
+            monkeypatch.setattr(store._database, "overwrite_removed", lambda: None)
+        receipt = store.prune(PrunePolicy(keep_newest_used=0)).receipt
+        assert receipt is not None and (receipt.n_speakers, receipt.n_clips) == (57, 114)
+        assert {each.id: each.vector.tobytes() for each in store.list().speakers} == {
+            id_: each.vector.tobytes() for id_, each in before.items()
+        }
+        assert store.index_agrees() and store.stats().n_clips == 6
+        left = bytes_everywhere(store, sqlite_config)
+        gone = [bytes(unit_vector(n)) for n in range(60) if speakers[n].id not in stay]
+        assert dies == any(vector in left for vector in gone)
+        store.delete(speakers[4].id)
+        with store._database.engine.connect() as connection:
+            for table in ("usage", "clips"):
+                assert connection.execute(text(f"SELECT count(DISTINCT speaker_id) FROM {table}")).scalar_one() == 2
+            for setting, value in {"foreign_keys": 1, "secure_delete": 1, "cache_size": -2000}.items():
+                assert connection.execute(text(f"PRAGMA {setting}")).scalar_one() == value
+    with Store.open(sqlite_config) as store:
+        left = bytes_everywhere(store, sqlite_config)
+        assert not any(vector in left for vector in gone) and store.list().total == 2
+        assert store.prune(PrunePolicy(orphans=True), dry_run=True).n_orphans == 0 and store.index_agrees()
+
+
 def test_orphans_of_a_damaged_database_are_counted_and_removed(sqlite_store: Store) -> None:
     sqlite_store.enrol(new_speaker("Anna", [1, 2]))
     with sqlite_store._database.engine.connect() as connection:
