@@ -38,17 +38,25 @@ def main() -> None:
     options.add_argument("--threads", type=int, default=2)
     options.add_argument("--voices", nargs="+", default=list(NAMES), choices=NAMES)
     options.add_argument("--runs", type=int, default=0, help="of each figure; by default 200 on a GPU, 15 on a CPU")
+    options.add_argument("--tuned", action="store_true", help="let cuDNN try its algorithms for each shape")
     options.add_argument("--out", type=Path, default=Path("benchmarks/results"))
     chosen = options.parse_args()
     device = torch.device(chosen.device)
     torch.set_num_threads(chosen.threads)
+    torch.backends.cudnn.benchmark = chosen.tuned
     runs = chosen.runs or (200 if device.type == "cuda" else 15)
     voices: dict[str, Any] = {}
-    result = {"conditions": conditions(chosen.device), "runs": runs, "symbols_per_s": SYMBOLS_PER_S, "voices": voices}
+    result = {
+        "conditions": conditions(chosen.device),
+        "runs": runs,
+        "tuned": chosen.tuned,
+        "symbols_per_s": SYMBOLS_PER_S,
+        "voices": voices,
+    }
     for name in chosen.voices:
         voices[name] = measure_voice(name, device, runs)
     chosen.out.mkdir(parents=True, exist_ok=True)
-    path = chosen.out / f"engines-{device.type}.json"
+    path = chosen.out / f"engines-{device.type}{'-tuned' if chosen.tuned else ''}.json"
     path.write_text(json.dumps(result, indent=1) + "\n")
     print(json.dumps(result, indent=1))
 

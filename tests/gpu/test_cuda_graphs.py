@@ -145,16 +145,14 @@ def test_recording_goes_on_while_another_thread_uses_the_device(default_size: Yo
 
 def test_memory_is_flat_once_the_shapes_are_recorded(default_size: YourTTS) -> None:
     engine, rng = engine_of(default_size), np.random.default_rng(0)
-    engine.warm_up((1, 2, 4, 8, 16))
-    for _ in range(3):
-        engine.decode([p.whole() for p in engine.prior([sentence(default_size, int(n)) for n in (220, 5, 9, 120)])])
+    engine.warm_up((1, 16))
     torch.cuda.empty_cache()
     before = torch.cuda.memory_reserved()
     for _ in range(200):
-        lengths = rng.integers(1, 220, rng.integers(1, 17))
+        lengths = rng.integers(1, 220, rng.choice([1, 16]))
         plans = engine.prior([sentence(default_size, int(n), int(n), 1.0) for n in lengths])
         engine.decode([plan.whole() for plan in plans])
-    assert torch.cuda.memory_reserved() <= 1.05 * before + 2**26
+    assert torch.cuda.memory_reserved() <= 1.05 * before
 
 
 def test_a_closed_engine_gives_its_memory_back() -> None:
