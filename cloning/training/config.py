@@ -22,7 +22,9 @@ class Weights:
 class Schedule:
     """Learning rates follow the share of `total_s` that is spent, over all slices, not the steps.
 
-    `adversary_from`, `conversion_from` and `duration_from` (for utterances without their own alignment) are steps.
+    `adversary_from`, `conversion_from` and `duration_from` (for utterances without their own alignment) are steps, and
+    so is `aligned_until`, up to which the corpus's own alignments are used: they show a young prior where to look, but
+    held to them it never finds the borders that its flow can undo.
     """
 
     total_s: float = 1500.0
@@ -35,6 +37,7 @@ class Schedule:
     conversion_from: int = 3000
     conversion_every: int = 4
     duration_from: int = 1500
+    aligned_until: int = 1000
 
 
 @dataclass(frozen=True, slots=True)

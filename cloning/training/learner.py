@@ -57,7 +57,9 @@ class Learner:
         self.judge_optimiser = self._adam(self.judge_parameters, train.schedule.discriminator_learning_rate)
         self.reducers = [Reducer(p, n_ranks) for p in (self.parameters, self.judge_parameters)]
         self.sums = torch.zeros(len(LOSSES) + 1, device=self.device)
+        # Read inside a step, which may be a captured graph; the trainer writes them before it.
         self.searched_durations = torch.zeros((), device=self.device)
+        self.own_alignments = torch.ones((), dtype=torch.bool, device=self.device)
 
     def _adam(self, parameters: list[nn.Parameter], learning_rate: float) -> torch.optim.Optimizer:
         on_gpu = self.device.type == "cuda"
@@ -119,17 +121,19 @@ class Learner:
         with self.autocast():
             rhythm = model.duration_condition(g, language)
             errors = model.durations.loss(hidden.detach(), batch.x_mask, rhythm.detach(), durations)
-        trusted = torch.where(batch.aligned, 1.0, self.searched_durations)[:, None] * batch.x_mask.squeeze(1)
+        trusted = torch.where(batch.aligned & self.own_alignments, 1.0, self.searched_durations)[
+            :, None
+        ] * batch.x_mask.squeeze(1)
         duration = (errors * trusted).sum() / trusted.sum().clamp(min=1)
         kl = kl_loss(z_p, logs_q, expand(m_p, durations, n_frames), expand(logs_p, durations, n_frames), batch.z_mask)
         return z, z_p, kl, duration
 
     @torch.no_grad()
     def _durations(self, batch: Batch, z_p: Tensor, m_p: Tensor, logs_p: Tensor) -> Tensor:
-        """The corpus's own durations where it has them, else the most likely ones."""
+        """The corpus's own durations where it has them and they are still used, else the most likely ones."""
         score = log_likelihood(z_p, m_p, logs_p)
         found = search(score, batch.n_symbols, batch.n_frames)
-        return torch.where(batch.aligned[:, None], batch.durations, found)
+        return torch.where((batch.aligned & self.own_alignments)[:, None], batch.durations, found)
 
     def _segments(self, batch: Batch, z: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
         """Random pieces of the batch, decoded, and the recordings that they should be. Shapes: float32 (S, n) twice."""

@@ -94,6 +94,7 @@ class Trainer:
                 else:
                     group["lr"] = full * factor
         learner.searched_durations.fill_(float(self.progress.step >= schedule.duration_from))
+        learner.own_alignments.fill_(self.progress.step < schedule.aligned_until)
 
     def _step(self, draw: Draw) -> None:
         schedule, step = self.learner.train.schedule, self.progress.step

@@ -140,6 +140,22 @@ def test_state_goes_round_without_a_change(pack_dir: Path, tmp_path: Path) -> No
             assert torch.equal(a["exp_avg"], b["exp_avg"]) and float(a["step"]) == float(b["step"])
 
 
+def test_the_corpus_s_own_alignment_is_used_until_it_is_due(pack_dir: Path, tmp_path: Path) -> None:
+    taught = learner(pack_dir, replace(SMALL, schedule=replace(SMALL.schedule, aligned_until=2)))
+    batch = taught.corpus.batch(torch.tensor([0]), Shape(400, 80, 1))
+    n_symbols, n_frames = int(batch.n_symbols), int(batch.n_frames)
+    own = torch.zeros(1, 80, dtype=torch.int64)
+    own[0, : n_symbols - 1], own[0, n_symbols - 1] = 1, n_frames - n_symbols + 1
+    aligned = replace(batch, aligned=torch.ones(1, dtype=torch.bool), durations=own)
+    z_p, m_p, logs_p = torch.randn(1, 16, 400), torch.randn(1, 16, 80), torch.zeros(1, 16, 80)
+    trainer = Trainer(taught, Progress(), tmp_path / "log.jsonl", lambda _: None)
+    trainer.fit(600, max_steps=1)
+    assert torch.equal(taught._durations(aligned, z_p, m_p, logs_p), own)
+    trainer.fit(600, max_steps=2)
+    found = taught._durations(aligned, z_p, m_p, logs_p)
+    assert not torch.equal(found, own) and int(found.sum()) == n_frames
+
+
 def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(pack_dir: Path, tmp_path: Path) -> None:
     steady = replace(SMALL, schedule=replace(SMALL.schedule, flat_share=0.99))
     unbroken, stopped, resumed = (learner(pack_dir, steady) for _ in range(3))
