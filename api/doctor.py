@@ -93,6 +93,7 @@ def _engines() -> list[Finding]:
     tensorrt = _version("tensorrt")
     return [
         _found("engine eager", "always there"),
+        _found("engine onnx", f"library {_version('onnxruntime')} found"),
         _found("engine tensorrt", f"library {tensorrt} found" if tensorrt else "not installed (optional)"),
     ]
 

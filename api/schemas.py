@@ -230,6 +230,7 @@ class ReadyOut(BaseModel):
     model: str
     languages: list[str]
     encoder_id: str
+    engines: dict[str, str] = Field(description="The engine and device of each voice in memory, by the voice's name.")
     start_s: float
 
 

@@ -91,9 +91,7 @@ def open_voices(settings: Settings) -> Iterator[Loaded]:
     def open_voice(folder: Path) -> Synthesiser:
         from cloning.synthesis import Synthesiser
 
-        return Synthesiser.open(
-            folder, device=settings.device, threads=settings.threads, max_chars=settings.max_text_chars
-        )
+        return Synthesiser.open(folder, max_chars=settings.max_text_chars, choice=settings.engine_choice())
 
     voices = Voices(settings.shelf(), open_voice, settings.max_voices, settings.voice_idle_s)
     encoders = Encoders(

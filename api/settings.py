@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -14,6 +14,9 @@ from api.errors import SettingsError
 from api.shelf import Shelf
 from encoder.types import AudioLimits
 from store.types import StoreConfig
+
+if TYPE_CHECKING:
+    from cloning.engines.choice import EngineChoice
 
 PREFIX = "VOICEKIN_"
 # ONNX Runtime, which reads unknown words, otherwise keeps a device's id in the home folder and reports to its maker.
@@ -52,6 +55,14 @@ class Settings(BaseSettings):
     )
     device: str = Field(
         default="cpu", pattern=r"^(cpu|cuda(:\d+)?)$", description="Where the networks run: cpu or cuda:N."
+    )
+    engine: Literal["eager", "cuda-graph", "onnx"] = Field(
+        default="eager",
+        description="How the networks run: eager, cuda-graph (GPU), onnx (CPU, after `voicekin engines build`).",
+    )
+    engine_falls_back: bool = Field(
+        default=True,
+        description="Let eager take the place of an engine that cannot be opened; see /health/ready.",
     )
     threads: int | None = Field(
         default=None, ge=1, le=1024, description="CPU threads of the networks; by default the quota."
@@ -105,6 +116,14 @@ class Settings(BaseSettings):
             audio_cache_bytes=self.audio_cache_bytes,
             audio_cache_s=self.audio_cache_s,
         )
+
+    def engine_choice(self) -> "EngineChoice":
+        from cloning.engines.choice import EngineChoice
+
+        return EngineChoice(self.engine, self.device, self.threads, self.engine_falls_back, self.plans_dir())
+
+    def plans_dir(self) -> Path:
+        return self.state_dir / "engines"
 
     def schedule(self) -> dict[str, object]:
         """The conditions of scheduled pruning."""

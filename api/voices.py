@@ -79,6 +79,12 @@ class Held(Generic[T]):
         with self._lock:
             return tuple(self._held)
 
+    def open_now(self) -> dict[Key, T]:
+        """What is held and open, by key."""
+        with self._lock:
+            held = dict(self._held)
+        return {k: h.ready.result() for k, h in held.items() if h.ready.done() and h.ready.exception() is None}
+
     def close(self) -> None:
         """Closes all."""
         with self._lock:
@@ -154,6 +160,10 @@ class Voices:
     def loaded(self) -> tuple[str, ...]:
         """The names of the voices in memory."""
         return tuple(key[0] for key in self._held.held())
+
+    def engines(self) -> dict[str, str]:
+        """What runs each voice in memory: its name, and the engine with its device."""
+        return {key[0]: f"{v.voice.engine} on {v.voice.device}" for key, v in self._held.open_now().items()}
 
     def sweep(self) -> None:
         """Lets voices go that nobody has asked for in a while; the one in use stays."""

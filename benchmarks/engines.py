@@ -6,6 +6,7 @@ python -m benchmarks.engines --device cuda --out benchmarks/results
 
 import argparse
 import json
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -92,7 +93,17 @@ def makers(device: torch.device) -> list[Callable[[YourTTS], Engine]]:
         from cloning.engines.cuda_graph import CudaGraphEngine
 
         return [lambda model: EagerEngine(model, device), lambda model: CudaGraphEngine.gated(model, device)]
-    return [lambda model: EagerEngine(model, device)]
+    return [lambda model: EagerEngine(model, device), onnx_engine]
+
+
+def onnx_engine(model: YourTTS) -> Engine:
+    """A voice exported anew."""
+    from cloning.engines.onnx import OnnxEngine
+    from cloning.exporters.onnx import export
+
+    with tempfile.TemporaryDirectory() as folder:
+        export(model, Path(folder))
+        return OnnxEngine(Path(folder), model.config, torch.get_num_threads())
 
 
 def measure_engine(engine: Engine, model: YourTTS, runs: int) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """From a request to its speech; knows nothing of HTTP."""
 
 import dataclasses
-import os
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -11,12 +10,11 @@ from pathlib import Path
 from types import TracebackType
 
 import numpy as np
-import torch
 
-from cloning.bundle import load_info, load_model
+from cloning.bundle import load_info
 from cloning.config import VoiceConfig
 from cloning.engines.base import Engine
-from cloning.engines.eager import EagerEngine
+from cloning.engines.choice import EngineChoice, open_engine
 from cloning.errors import BadConditioning, EngineError
 from cloning.scheduler import Scheduler, SchedulerStats, Spoken, give_up
 from cloning.streaming import SentenceEdges, join
@@ -67,18 +65,14 @@ class Synthesiser:
     @classmethod
     def open(
         cls, bundle_dir: Path, device: str = "cpu", threads: int | None = None, max_queue: int = 256,
-        max_chars: int = 5000,
+        max_chars: int = 5000, choice: EngineChoice | None = None,
     ) -> "Synthesiser":  # fmt: skip
-        """The voice of a bundle on a device.
+        """The voice of a bundle on a device, by the engine `eager` or as `choice` says, which then names the device.
 
         Raises: BundleError; EngineError (`engine_unavailable`) where the device is not there.
         """
-        if device.startswith("cuda") and not torch.cuda.is_available():
-            raise EngineError("engine_unavailable", f"no CUDA device was found for {device!r}; use `cpu`")
-        if device == "cpu":
-            torch.set_num_threads(threads or max(1, len(os.sched_getaffinity(0))))
         info = load_info(bundle_dir)
-        engine = EagerEngine(load_model(bundle_dir, torch.device(device)), torch.device(device))
+        engine = open_engine(bundle_dir, choice or EngineChoice(device=device, threads=threads))
         return cls(info.voice, info.model_id, engine, max_queue, max_chars)
 
     def speak(self, request: SpeechRequest) -> Speech:

@@ -26,6 +26,7 @@ async def ready(context: ContextDep) -> ReadyOut:
         model=info.model_id,
         languages=list(info.voice.text.languages),
         encoder_id=info.voice.encoder_id,
+        engines=services.speaking.voices.engines(),
         start_s=round(context.host.start_s, 3),
     )
 

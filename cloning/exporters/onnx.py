@@ -26,6 +26,7 @@ from cloning.layers.attention import RelativeAttention, Shifts
 from cloning.model import PriorInput, YourTTS
 
 OPSET = 17
+PRIOR_INPUTS = ("token_ids", "n_symbols", "d_vectors", "language_ids", "length_scale", "noise_dp")
 PRIOR, DECODE, DESCRIPTION = "prior.onnx", "decode.onnx", "voice.json"
 # The lengths (symbols, frames for each) and batches that a fresh export is compared over.
 CHECKED = ((1, 1, 1), (2, 3, 2), (5, 2, 1), (17, 4, 3), (60, 5, 1), (220, 3, 2))

@@ -63,8 +63,9 @@ def test_every_command_and_option_is_explained() -> None:
         names.add(name)
         assert sub.help, name
     assert {"serve", "enrol", "speak", "speakers", "voices", "similar", "prune", "doctor", "settings"} <= names
-    for name, sub in command.commands["voices"].commands.items():  # type: ignore[attr-defined]
-        assert sub.help, name
+    for group in ("voices", "engines"):
+        for name, sub in command.commands[group].commands.items():  # type: ignore[attr-defined]
+            assert sub.help, name
 
 
 def test_the_settings_page_is_made_from_the_settings() -> None:

@@ -51,7 +51,7 @@ def sentence(n_symbols: int, seed: int = 0, length_scale: float = 3.0) -> Senten
     return Sentence(rng.integers(1, 10, n_symbols), vector / np.linalg.norm(vector), seed % 2, options)
 
 
-@pytest.mark.parametrize(("durations", "decoder"), zip(DURATIONS, DECODERS, strict=True))
+@pytest.mark.parametrize(("durations", "decoder"), list(zip(DURATIONS, DECODERS, strict=True)))
 def test_fixed_shapes_say_what_the_networks_say(durations: str, decoder: str) -> None:
     """Batches below, on and above the buckets; sentences shorter than a bucket and longer than the longest."""
     model = small_model(DURATIONS[durations], DECODERS[decoder])
