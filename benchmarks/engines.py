@@ -157,7 +157,7 @@ def speak_first(engine: Engine, model: YourTTS, sentences: list[Sentence]) -> No
     """The first part of a streamed sentence."""
     (plan,) = engine.prior(sentences)
     plan = lasting(plan, model.config.audio.frame_s)
-    span = next_span(None, plan.n_frames, engine.first_part_frames(plan.n_frames), MOST_FRAMES)
+    span = next_span(None, plan.n_frames, engine.first_part_frames, MOST_FRAMES)
     engine.decode([Part(plan, span)])
 
 

@@ -68,7 +68,9 @@ def measure_library(device: str, threads: int, rounds: int) -> dict[str, Any]:
             runs = [timed(lambda r=request: synthesiser.speak(r)) for _ in range(rounds)]
             seconds = [s for s, _ in runs]
             audio_s = runs[0][1].duration_s
+            first = [first_piece(synthesiser, request) for _ in range(rounds)]
             speech[name] = percentiles(seconds) | {
+                "first_audio": percentiles([s for s, _ in first]) | {"first_piece_s": round(first[0][1], 3)},
                 "characters": len(text),
                 "audio_s": round(audio_s, 2),
                 "x_realtime_p50": round(audio_s / sorted(seconds)[len(seconds) // 2], 1),
@@ -81,6 +83,17 @@ def measure_library(device: str, threads: int, rounds: int) -> dict[str, Any]:
             "enrolment": percentiles(enrolment),
             "speech": speech,
         }
+
+
+def first_piece(synthesiser: Any, request: Any) -> tuple[float, float]:
+    """Seconds from a text to the first piece of its stream, and how long that piece sounds."""
+    start = time.perf_counter()
+    stream = synthesiser.stream(request)
+    piece = next(stream)
+    seconds = time.perf_counter() - start
+    for _ in stream:  # what is left over must not run into the next measurement
+        pass
+    return seconds, piece.duration_s
 
 
 def timed(work: Any) -> tuple[float, Any]:

@@ -62,6 +62,9 @@ def main_job() -> str:
             title = f"speak {run['characters']} characters ({name})"
             figures = (f"{run['p50_ms']} ms", f"{run['p95_ms']} ms", f"{run['audio_s']} s", f"{run['x_realtime_p50']}")
             lines += _row(title, device, *figures)
+            if first := run.get("first_audio"):
+                heard = (f"{first['p50_ms']} ms", f"{first['p95_ms']} ms", f"{first['first_piece_s']} s", "")
+                lines += _row(f"the same streamed, to its first sound ({name})", device, *heard)
         ready = sorted(result["start_to_ready_s"])
         lines += _row("process start to ready", device, f"{ready[len(ready) // 2]} s", "", "", "")
         where = result["conditions"]

@@ -181,7 +181,7 @@ class Scheduler:
                 job.part = plan.whole()
 
     def _next_span(self, plan: Planned, before: Span | None) -> Span:
-        return next_span(before, plan.n_frames, self._engine.first_part_frames(plan.n_frames), MOST_FRAMES)
+        return next_span(before, plan.n_frames, self._engine.first_part_frames, MOST_FRAMES)
 
     def _deliver(self, job: _Job, part: Part, samples: FloatArray) -> None:
         """Hands a part over; the next one queues behind what has come meanwhile."""

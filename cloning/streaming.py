@@ -14,7 +14,7 @@ FADE_S = 0.008
 # Speech under this level is the breath and hiss of the edges: at the end against the sentence's loudest 10 ms, at its
 # start, which is given before the end is known, against the loudest 10 ms of the beginning.
 EDGE_DB = -42.0
-HEAD_S = 0.3
+HEAD_S = 0.2
 SILENCE_DBFS = -60.0
 
 

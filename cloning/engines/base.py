@@ -38,11 +38,15 @@ class Part:
 
 
 class Engine(Protocol):
-    """Runs the two phases. `max_batch` is the most sentences that a call takes; `name` and `device` are for people."""
+    """Runs the two phases. `max_batch` is the most sentences that a call takes; `name` and `device` are for people.
+
+    `first_part_frames` is how long the first part of a sentence is best.
+    """
 
     name: str
     device: str
     max_batch: int
+    first_part_frames: int
 
     def prior(self, sentences: Sequence[Sentence]) -> list[Planned]:
         """First phase, in the order given."""
@@ -52,9 +56,6 @@ class Engine(Protocol):
 
         Shapes: float32 (n_frames of the part * hop,).
         """
-
-    def first_part_frames(self, n_frames: int) -> int:
-        """How long the first part of a sentence of so many frames is best."""
 
     def close(self) -> None:
         """Gives the device's memory back."""

@@ -107,6 +107,9 @@ class BucketedEngine:
         self._record, self._on_stream = record, on_stream
         self._recorded: dict[tuple[str, int, int], _Recorded] = {}
         self._reach = model.receptive_field_frames
+        first = first_part_frames(model.config.audio.frame_s)
+        # More is for nothing where it needs no larger bucket.
+        self.first_part_frames = bucket(min(first + self._reach, shapes.frames[-1]), shapes.frames) - self._reach
         with torch.inference_mode():
             self._memory = self._reserved()
 
@@ -143,11 +146,6 @@ class BucketedEngine:
         of_part = [[s for (j, _), s in zip(pieces, sounds, strict=True) if i == j] for i in range(len(parts))]
         return [sound[0] if len(sound) == 1 else np.concatenate(sound) for sound in of_part]
 
-    def first_part_frames(self, n_frames: int) -> int:
-        """A quarter of a second, or more where that needs no larger bucket."""
-        first = first_part_frames(self._config.audio.frame_s)
-        return max(first, bucket(first + self._reach, self._shapes.frames) - self._reach)
-
     def close(self) -> None:
         """Gives the device's memory back."""
         self._recorded.clear()
@@ -176,7 +174,7 @@ class BucketedEngine:
         return batches.cut(on_host.numpy(), parts, windows, self._config.audio.hop_length)
 
     def _window(self, part: Part) -> Span:
-        return widened(part.span, part.plan.n_frames, self._reach, 0)
+        return widened(part.span, part.plan.n_frames, self._reach)
 
     def _widths(self, n: int) -> list[int]:
         return [width for width in self._shapes.frames if n * width <= self._shapes.most_area]

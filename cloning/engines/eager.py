@@ -8,13 +8,12 @@ from cloning.engines import batches
 from cloning.engines.base import Part, Planned
 from cloning.engines.batches import DevicePrior
 from cloning.engines.devices import use_full_float32
-from cloning.engines.windows import Span, first_part_frames, widened
+from cloning.engines.windows import first_part_frames, widened
+from cloning.layers.convolutions import Conv1d
 from cloning.model import YourTTS
 from cloning.types import FloatArray, Sentence
 
 GPU_BATCH = 16
-# torch runs a convolution of no more input values than this by another algorithm, whose sums differ in the last bit.
-_SHORT_VALUES = 20480
 
 
 class EagerEngine:
@@ -33,9 +32,9 @@ class EagerEngine:
         self.max_batch = GPU_BATCH if device.type == "cuda" else 1
         self._model, self._device, self._config = model, device, model.config
         self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
-        self._first = first_part_frames(model.config.audio.frame_s)
-        channels = model.config.text_encoder.hidden
-        self._least = 0 if device.type == "cuda" else _SHORT_VALUES // channels + 1
+        self.first_part_frames = first_part_frames(model.config.audio.frame_s)
+        if device.type == "cpu" and torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+            _use_one_algorithm(model)
 
     def prior(self, sentences: Sequence[Sentence]) -> list[Planned]:
         """First phase; the host waits for the durations, which shape the second."""
@@ -46,7 +45,8 @@ class EagerEngine:
 
     def decode(self, parts: Sequence[Part]) -> list[FloatArray]:
         """Second phase of parts of sentences that may come from several first phases."""
-        windows = [self._window(part) for part in parts]
+        reach = self._model.receptive_field_frames
+        windows = [widened(part.span, part.plan.n_frames, reach) for part in parts]
         n_frames = max(window.n_frames for window in windows)
         with torch.inference_mode(), torch.cuda.stream(self._stream):
             durations = batches.durations_of(parts, windows).to(self._device)
@@ -56,18 +56,14 @@ class EagerEngine:
             on_host = samples.cpu().numpy()
         return batches.cut(on_host, parts, windows, self._config.audio.hop_length)
 
-    def first_part_frames(self, n_frames: int) -> int:
-        """A quarter of a second, or more where that costs nothing."""
-        return max(self._first, self._least_of(n_frames) - self._model.receptive_field_frames)
-
     def close(self) -> None:
         """Gives the device's memory back."""
         self._model.to("meta")
 
-    def _window(self, part: Part) -> Span:
-        n_frames = part.plan.n_frames
-        return widened(part.span, n_frames, self._model.receptive_field_frames, self._least_of(n_frames))
 
-    def _least_of(self, n_frames: int) -> int:
-        """The narrowest window in which a sentence's convolutions run by the same algorithm as in the whole."""
-        return self._least if n_frames >= self._least else 0
+def _use_one_algorithm(model: YourTTS) -> None:
+    """What is computed in windows then has the bits of the whole sentence."""
+    for network in (model.flow, model.decoder):
+        for module in network.modules():
+            if isinstance(module, Conv1d) and module.weight.dtype == torch.float32:
+                module.by_one_algorithm = True

@@ -26,6 +26,7 @@ class OnnxEngine:
     def __init__(self, folder: Path, config: VoiceConfig, threads: int) -> None:
         """Raises: EngineError (`engine_unavailable`) where the graphs are missing or cannot be loaded."""
         self._config = config
+        self.first_part_frames = first_part_frames(config.audio.frame_s)
         self._prior, self._decode = (_session(folder / name, threads) for name in (PRIOR, DECODE))
         # The networks say how far a sample reaches; built without weights, they cost nothing.
         with torch.device("meta"):
@@ -44,7 +45,7 @@ class OnnxEngine:
 
     def decode(self, parts: Sequence[Part]) -> list[FloatArray]:
         """Second phase of parts of sentences that may come from several first phases."""
-        windows = [widened(part.span, part.plan.n_frames, self._reach, 0) for part in parts]
+        windows = [widened(part.span, part.plan.n_frames, self._reach) for part in parts]
         with torch.inference_mode():
             durations = batches.durations_of(parts, windows)
             m_p, logs_p, d_vectors = batches.statistics(parts, durations.shape[1])
@@ -53,10 +54,6 @@ class OnnxEngine:
         given = {"m_p": m_p, "logs_p": logs_p, "durations": durations, "d_vectors": d_vectors, "noise": noise}
         (samples,) = self._decode.run(None, {name: np.ascontiguousarray(x.numpy()) for name, x in given.items()})
         return batches.cut(np.asarray(samples), parts, windows, self._config.audio.hop_length)
-
-    def first_part_frames(self, n_frames: int) -> int:
-        """A quarter of a second."""
-        return first_part_frames(self._config.audio.frame_s)
 
     def close(self) -> None:
         """Lets the graphs go."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from cloning.types import IntArray
 
-FIRST_PART_S = 0.25
+FIRST_PART_S = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +41,12 @@ def next_span(before: Span | None, n_frames: int, first_frames: int, most_frames
     return Span(start, start + (length if rest >= 1.5 * length else rest))
 
 
-def widened(span: Span, n_frames: int, reach_frames: int, least_frames: int) -> Span:
-    """The frames that must be computed for those of `span`: `reach_frames` more on each side, at least so many.
+def widened(span: Span, n_frames: int, reach_frames: int) -> Span:
+    """The frames that must be computed for those of `span`: `reach_frames` more on each side.
 
     Never beyond the sentence, whose ends an engine pads as it does when it computes the whole.
     """
-    start, stop = max(0, span.start - reach_frames), min(n_frames, span.stop + reach_frames)
-    stop = min(n_frames, max(stop, start + least_frames))
-    return Span(max(0, min(start, stop - least_frames)), stop)
+    return Span(max(0, span.start - reach_frames), min(n_frames, span.stop + reach_frames))
 
 
 def durations_within(durations: IntArray, span: Span) -> IntArray:

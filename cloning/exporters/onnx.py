@@ -23,6 +23,7 @@ from cloning.bundle import load_model
 from cloning.decoders.istft import InverseTransform, IstftDecoder
 from cloning.errors import EngineError
 from cloning.layers.attention import RelativeAttention, Shifts
+from cloning.layers.convolutions import Conv1d
 from cloning.model import PriorInput, YourTTS
 
 OPSET = 17
@@ -166,6 +167,8 @@ def _plain(model: YourTTS) -> YourTTS:
     """A copy whose every step is an operation that ONNX has."""
     plain = copy.deepcopy(model)
     for module in plain.modules():
+        if isinstance(module, Conv1d):
+            module.by_one_algorithm = False
         if isinstance(module, RelativeAttention):
             module.shifts = GatheredShifts(module.window)
     if isinstance(plain.decoder, IstftDecoder):

@@ -22,7 +22,11 @@ def concatenate(parts: list[Tensor]) -> Tensor:
 
 
 class Conv1d(nn.Module):
-    """A convolution that keeps the length. Shapes: (B, C_in, T) -> (B, C_out, T); weight (C_out, C_in / groups, k)."""
+    """A convolution that keeps the length. Shapes: (B, C_in, T) -> (B, C_out, T); weight (C_out, C_in / groups, k).
+
+    On a CPU torch chooses its algorithm by the length, and sums in another order for short inputs; with
+    `by_one_algorithm` a step has the same bits whatever the length is.
+    """
 
     def __init__(
         self, c_in: int, c_out: int, kernel: int = 1, dilation: int = 1, groups: int = 1, bias: bool = True
@@ -30,15 +34,26 @@ class Conv1d(nn.Module):
         super().__init__()
         self.dilation, self.groups = dilation, groups
         self.padding = dilation * (kernel - 1) // 2
+        self.by_one_algorithm = False
         self.weight = nn.Parameter(torch.empty(c_out, kernel, c_in // groups).transpose(1, 2))
         self.bias = nn.Parameter(torch.zeros(c_out)) if bias else None
         bound = math.sqrt(groups / (c_in * kernel))
         nn.init.uniform_(self.weight, -bound, bound)
 
     def forward(self, x: Tensor) -> Tensor:
+        if self.by_one_algorithm:
+            return self._by_one_dnn(x)
         y = F.conv2d(
             x.unsqueeze(2), self.weight.unsqueeze(2), self.bias,
             padding=(0, self.padding), dilation=(1, self.dilation), groups=self.groups,
+        )  # fmt: skip
+        return y.squeeze(2)
+
+    def _by_one_dnn(self, x: Tensor) -> Tensor:
+        """The library that torch uses for long inputs, asked for by name."""
+        y: Tensor = torch.mkldnn_convolution(
+            x.unsqueeze(2), self.weight.unsqueeze(2), self.bias,
+            (0, self.padding), (1, 1), (1, self.dilation), self.groups,
         )  # fmt: skip
         return y.squeeze(2)
 

@@ -99,7 +99,7 @@ def test_edges_are_the_same_for_every_cut(sounds: list[tuple[float, float]], bor
 
 
 @settings(deadline=None)
-@given(st.floats(0.31, 2.0), st.integers(1, 2000))
+@given(st.floats(0.21, 2.0), st.integers(1, 2000))
 def test_a_sentence_that_sounds_is_given_before_its_end(seconds: float, step: int) -> None:
     samples = (0.3 * np.sin(np.arange(round(seconds * RATE)))).astype(np.float32)
     edges = SentenceEdges(RATE)

@@ -19,7 +19,7 @@ HOP = 4
 class CountingEngine:
     """A sentence of n symbols lasts n frames, and its samples are its first token id; 99 in a sentence is poison."""
 
-    name, device = "counting", "cpu"
+    name, device, first_part_frames = "counting", "cpu", 10
 
     def __init__(self, max_batch: int = 4) -> None:
         self.max_batch = max_batch
@@ -42,9 +42,6 @@ class CountingEngine:
             raise RuntimeError("poison")
         self.decoded += [(int(p.plan.sentence.token_ids[0]), p.span.start) for p in parts]
         return [np.full(p.span.n_frames * HOP, p.plan.sentence.token_ids[0], np.float32) for p in parts]
-
-    def first_part_frames(self, n_frames: int) -> int:
-        return 10
 
     def close(self) -> None:
         pass

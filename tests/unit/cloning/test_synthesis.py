@@ -118,7 +118,7 @@ def test_a_vector_that_is_none_is_refused(voice: Synthesiser, bad: np.ndarray) -
 @pytest.mark.parametrize("n_heard", [0, 1, 3])
 def test_a_closed_stream_is_spoken_no_further(voice: Synthesiser, n_heard: int) -> None:
     before = voice.stats()
-    stream = voice.stream(request("One sentence is said. " * 30))
+    stream = voice.stream(request("One sentence is said. " * 30), in_parts=False)
     for _ in range(n_heard):
         next(stream)
     stream.close()

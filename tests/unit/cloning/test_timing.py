@@ -24,7 +24,7 @@ TEXT = "Dr. Smith paid $5 — twice. “Why?” <break time='700ms'/> Nobody kno
 class Labelled:
     """An engine whose samples have the level of the symbol that they are of; the edges are silent and long."""
 
-    name, device, max_batch = "labelled", "cpu", 2
+    name, device, max_batch, first_part_frames = "labelled", "cpu", 2, 20
 
     def __init__(self, config: VoiceConfig) -> None:
         self._hop, self._silent = config.audio.hop_length, {config.text.symbols.index(symbol) for symbol in "^$"}
@@ -39,9 +39,6 @@ class Labelled:
     def decode(self, parts: Sequence[Part]) -> list[FloatArray]:
         whole = [np.repeat(self.levels(p.plan.sentence.token_ids), p.plan.durations * self._hop) for p in parts]
         return [x[p.span.start * self._hop : p.span.stop * self._hop] for x, p in zip(whole, parts, strict=True)]
-
-    def first_part_frames(self, n_frames: int) -> int:
-        return 20
 
     def levels(self, ids: np.ndarray) -> FloatArray:
         return np.where(np.isin(ids, list(self._silent)), 0, 0.2 + 0.005 * ids).astype(np.float32)
