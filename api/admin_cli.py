@@ -96,6 +96,7 @@ def audit(limit: Limit = 100, server: Server = None, as_json: AsJson = False) ->
 def export(
     file: Annotated[Path, typer.Argument(help="Archive to write.")],
     speaker: Annotated[list[str] | None, typer.Option(help="An id; may be given again. By default all.")] = None,
+    clips: Annotated[bool, typer.Option("--clips", help="Take the kept clips along.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Write speakers with their vectors, labels and uses into an archive, for another store."""
@@ -103,24 +104,28 @@ def export(
     from api.services import open_store
 
     with open_store(settings_now()) as store:
-        n_speakers = store.export(file, speaker or None, actor=ACTOR)
+        n_speakers = store.export(file, speaker or None, actor=ACTOR, with_clips=clips)
     show({"file": str(file), "n_speakers": n_speakers}, as_json, show_facts)
 
 
 def import_(
     file: Annotated[Path, typer.Argument(help="Archive that `voicekin export` wrote.")], as_json: AsJson = False
 ) -> None:
-    """Add the speakers of an archive under their own ids; lists who could not come, and why."""
+    """Add the speakers of an archive under their own ids; lists who could not come, and why.
+
+    Clips in it are kept where VOICEKIN_KEEP_CLIPS is set.
+    """
     from api.services import open_store
 
-    with open_store(settings_now()) as store:
-        report = store.import_speakers(file, actor=ACTOR)
+    settings = settings_now()
+    with open_store(settings) as store:
+        report = store.import_speakers(file, actor=ACTOR, keep_clips=settings.keep_clips)
     refused = [{"speaker_id": each[0], "name": each[1], "reason": each[2]} for each in report.refused]
     show({"imported": report.imported, "refused": refused}, as_json, _show_imported)
 
 
 def backup(file: Annotated[Path, typer.Argument(help="Archive to write.")], as_json: AsJson = False) -> None:
-    """Write the whole database into one archive, as it is at one moment, while others go on."""
+    """Write the whole database and the kept clips into one archive, as they are at one moment, while others go on."""
     from api.report import show_facts
     from store.backup import back_up
 

@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
+from functools import cache
 from importlib.metadata import version
 from itertools import chain
 
@@ -127,10 +128,16 @@ def speech_key(asked: Asked, form: str) -> str:
     engine = (voice.model_id, voice.engine, voice.device.partition(":")[0])
     options = (order.language, order.speed, order.seed, sorted(order.lexicon.items()), order.verify)
     speaker = (asked.speaker_id, asked.revision, request.encoder_id)
-    facts = (_KEY_FORMAT, version("voicekin"), form, order.text, options, engine, speaker)
+    facts = (_KEY_FORMAT, _program(), form, order.text, options, engine, speaker)
     digest = hashlib.sha256(json.dumps(facts).encode())
     digest.update(request.d_vector.tobytes())
     return digest.hexdigest()
+
+
+@cache
+def _program() -> str:
+    """This program's version, which takes milliseconds to look up."""
+    return version("voicekin")
 
 
 def _whole(order: SpeechOrder, spoken: Spoken, form: Form) -> Part:

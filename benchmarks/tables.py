@@ -12,8 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from benchmarks import store_tables
+
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = ("README.md", "voices/default/card.md")
+PAGES = ("README.md", "voices/default/card.md", "docs/store.md")
 MARKED = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end table -->)", re.DOTALL)
 MEASURES = (
     ("words wrong (Whisper tiny.en)", "wer", "{:.1%}"),
@@ -75,7 +77,11 @@ def main_job() -> str:
     return lines + "\n" + "; ".join(notes) + "; `python -m benchmarks.main_job`.\n"
 
 
-TABLES: dict[str, Callable[[], str]] = {"voice-quality": voice_quality, "main-job": main_job}
+TABLES: dict[str, Callable[[], str]] = {
+    "voice-quality": voice_quality,
+    "main-job": main_job,
+    **store_tables.tables(),
+}
 
 
 def filled(page: str) -> str:

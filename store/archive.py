@@ -51,6 +51,29 @@ class ArchiveReader:
             raise _damaged(f"{name} is not what the manifest says")
         return data
 
+    def check(self, name: str) -> int:
+        """The size of a member that is what the manifest says, read piece by piece. Raises: ArchiveRefused."""
+        digest, size = hashlib.sha256(), 0
+        try:
+            with self._file.open(name) as member:
+                while block := member.read(_BLOCK_BYTES):
+                    digest.update(block)
+                    size += len(block)
+        except (KeyError, zipfile.BadZipFile, EOFError, OSError) as error:
+            raise _damaged(f"{name} cannot be read") from error
+        if digest.hexdigest() != self.manifest["sha256"].get(name):
+            raise _damaged(f"{name} is not what the manifest says")
+        return size
+
+    def part(self, name: str, start: int, n_bytes: int) -> bytes:
+        """A part of a member that was checked. Raises: ArchiveRefused."""
+        try:
+            with self._file.open(name) as member:
+                member.seek(start)
+                return member.read(n_bytes)
+        except (KeyError, zipfile.BadZipFile, EOFError, OSError) as error:
+            raise _damaged(f"{name} cannot be read") from error
+
     def json(self, name: str) -> Any:
         """A member that holds JSON. Raises: ArchiveRefused."""
         try:

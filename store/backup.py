@@ -1,4 +1,4 @@
-"""The whole database in one archive, and back into an empty one, of either kind.
+"""The whole state in one archive: the database and the kept clips; and back into an empty one, of either kind.
 
 Each table is `TABLE-N.json`: a list of rows by column name, times as ISO 8601, bytes as base64.
 """
@@ -14,12 +14,15 @@ from sqlalchemy import LargeBinary, Table, delete, func, insert, select, text
 from sqlalchemy.orm import Session
 
 from store.archive import ArchiveReader, ArchiveWriter, reading, writing
+from store.archived_clips import ArchivedClips, write_clips
+from store.blobs import ClipFolder
 from store.connections import translated_faults
 from store.errors import ArchiveRefused
 from store.schema import check_schema
 from store.tables import Base, SpeakerRow, StateRow, TombstoneRow, UtcDateTime
 from store.types import StoreConfig
 from store.unit_of_work import Database
+from store.voices import VoiceQueries, chunks
 
 FORMAT = "voicekin-backup-1"
 _ROWS_PER_MEMBER = 5000
@@ -37,6 +40,7 @@ def back_up(config: StoreConfig, path: Path) -> int:
         with writing(path, facts) as archive, translated_faults(), database.reading_session() as session:
             for table in Base.metadata.sorted_tables:
                 _dump(session, table, archive)
+            _dump_clips(session, ClipFolder(config.state_dir), archive)
             facts["n_speakers"] = session.scalar(select(func.count()).select_from(SpeakerRow)) or 0
     finally:
         database.close()
@@ -44,7 +48,7 @@ def back_up(config: StoreConfig, path: Path) -> int:
 
 
 def restore(config: StoreConfig, path: Path) -> int:
-    """Fills a migrated, empty database from a backup; how many speakers came.
+    """Fills a migrated, empty database from a backup, and the folder of kept clips; how many speakers came.
 
     Who was erased since the backup is erased again by `Store.open`, where the state folder is still the same.
     Raises: SchemaMismatch, ArchiveRefused, StorageFull, StoreUnavailable.
@@ -58,10 +62,13 @@ def restore(config: StoreConfig, path: Path) -> int:
                 remedy = "restore it with the program that made it, then migrate"
                 raise ArchiveRefused("archive_refused", f"{words}: {remedy}")
             _require_empty(session)
+            clips = ArchivedClips(archive)
             session.execute(delete(StateRow))
             for table in Base.metadata.sorted_tables:
                 _load(session, table, archive)
             _count_on(session)
+            # Before the commit: what a kill leaves of them without their rows, the next start removes.
+            _load_clips(session, ClipFolder(config.state_dir), clips)
         return int(archive.manifest["n_speakers"])
     finally:
         database.close()
@@ -72,6 +79,22 @@ def _dump(session: Session, table: Table, archive: ArchiveWriter) -> None:
     for number, rows in enumerate(session.execute(statement).mappings().partitions()):
         documents = [{name: _plain(value) for name, value in row.items()} for row in rows]
         archive.add(f"{table.name}-{number:06}.json", json.dumps(documents).encode())
+
+
+def _dump_clips(session: Session, folder: ClipFolder, archive: ArchiveWriter) -> None:
+    """Those that the database knew at this moment; a folder of another database's clips holds none of them."""
+    number = 0
+    for ids in chunks(folder.speakers()):
+        number = write_clips(archive, folder, VoiceQueries(session).clip_digests(ids), number)
+
+
+def _load_clips(session: Session, folder: ClipFolder, clips: ArchivedClips) -> None:
+    if len(clips) and not folder.is_free_for(VoiceQueries(session).position().store_id):
+        message = "the clips kept in the state folder belong to another database: move its folder clips away"
+        raise ArchiveRefused("archive_refused", message)
+    for speaker_id in clips.speakers():
+        with folder.turn(speaker_id):
+            folder.write(speaker_id, clips.of(speaker_id))
 
 
 def _load(session: Session, table: Table, archive: ArchiveReader) -> None:

@@ -124,6 +124,19 @@ class ClipFolder:
                 _write(owner, store_id.encode())
             return True
 
+    def is_free_for(self, store_id: str) -> bool:
+        """Whether a database that does not ask yet can own the clips: they are its own, or there are none of another.
+
+        Raises: StoreUnavailable.
+        """
+        owner = self._root / _OWNER
+        with _room():
+            if owner.exists() and owner.read_text("ascii") != store_id:
+                if self.speakers():
+                    return False
+                owner.unlink()
+        return True
+
     def _add(self, n_bytes: int) -> None:
         with self._counting:
             self._n_bytes += n_bytes

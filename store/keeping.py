@@ -6,14 +6,14 @@ from contextlib import contextmanager
 
 from store import checks
 from store.errors import StoreError, StoreUnavailable
-from store.moving import Moving
+from store.removing import Removing
 from store.types import ClipRecord, Speaker
 from store.voices import VoiceQueries
 
 _log = logging.getLogger(__name__)
 
 
-class Keeping(Moving):
+class Keeping(Removing):
     """Verbs about the clips that speakers were enrolled from."""
 
     def kept_clips(self, speaker_id: str) -> Mapping[str, bytes | None]:

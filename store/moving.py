@@ -2,10 +2,12 @@
 
 An archive holds shards of at most 1,000 speakers of one encoder: `speakers-N.json`, a list of speakers with the figures
 of their clips, and `speakers-N.safetensors`, whose tensor `clips` has one row for each of these clips, in their order.
+Where kept clips come along they lie beside these, as `store.archived_clips` says.
 """
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import groupby
@@ -18,56 +20,80 @@ import safetensors.numpy
 
 from store import checks
 from store.archive import ArchiveReader, ArchiveWriter, reading, writing
+from store.archived_clips import ArchivedClips, write_clips
+from store.blobs import ClipFolder
 from store.errors import ArchiveRefused, StoreError
-from store.removing import Removing
+from store.keeping import Keeping
 from store.types import ClipRecord, ImportReport, NewSpeaker, SpeakerRecord
 from store.unit_of_work import Reading, UnitOfWork
 
 FORMAT = "voicekin-speakers-1"
 _SPEAKERS_PER_SHARD = 1000
+# Each has its folder locked while it comes.
+_SPEAKERS_PER_STEP_WITH_CLIPS = 50
 
 
-class Moving(Removing):
+class Moving(Keeping):
     """Verbs that take speakers out of a store and into one, with vectors, labels, reports and uses."""
 
-    def export(self, path: Path, speaker_ids: Sequence[str] | None = None, actor: str = "api") -> int:
+    def export(
+        self, path: Path, speaker_ids: Sequence[str] | None = None, actor: str = "api", with_clips: bool = False
+    ) -> int:
         """Writes an archive of these speakers, or of all, as they are at one moment; how many they are.
 
+        With `with_clips` the clips that are kept come along.
         Raises: SpeakerNotFound, ArchiveRefused, StorageFull, StoreUnavailable.
         """
         facts: dict[str, Any] = {"format": FORMAT, "created_at": datetime.now(UTC).isoformat()}
         with writing(path, facts) as archive:
-            n_speakers, n_clips = self._database.read_all(lambda unit: _write(unit, archive, speaker_ids))
+            folder = self._clips if with_clips else None
+            n_speakers, n_clips = self._database.read_all(lambda unit: _write(unit, archive, speaker_ids, folder))
             facts |= {"n_speakers": n_speakers, "n_clips": n_clips}
         with self._database.write() as unit:
             unit.ledger.note(actor, "export", n_speakers, n_clips)
         return n_speakers
 
-    def import_speakers(self, path: Path, actor: str = "api") -> ImportReport:
+    def import_speakers(self, path: Path, actor: str = "api", keep_clips: bool = False) -> ImportReport:
         """Adds the archive's speakers under their own ids; who cannot be added is listed with the reason.
 
-        The whole archive is checked before anything is added.
+        The whole archive is checked before anything is added. With `keep_clips` the clips in it are kept.
         Raises: ArchiveRefused, StorageFull, StoreUnavailable.
         """
         imported, refused = 0, list[tuple[str, str, str]]()
-        erased = self._erasures.read()
         with reading(path, FORMAT) as archive:
             for _ in _read(archive):
                 pass
+            clips = ArchivedClips(archive)
+            size = _SPEAKERS_PER_STEP_WITH_CLIPS if keep_clips and len(clips) else _SPEAKERS_PER_SHARD
             for records in _read(archive):
-                with self._database.write() as unit:
-                    reasons = [_take(unit, record, erased) for record in records]
-                    found = [record for record, reason in zip(records, reasons, strict=True) if reason is None]
-                    unit.ledger.note(actor, "import", len(found), sum(len(each.new.clips) for each in found))
-                imported += len(found)
-                refused += [(e.id, e.new.name, why) for e, why in zip(records, reasons, strict=True) if why is not None]
-                self._follow_commit()
+                for start in range(0, len(records), size):
+                    step = records[start : start + size]
+                    reasons = self._import(step, clips if keep_clips else None, actor)
+                    why = [(e.id, e.new.name, reason) for e, reason in zip(step, reasons, strict=True) if reason]
+                    imported, refused = imported + len(step) - len(why), refused + why
         return ImportReport(imported, tuple(refused))
 
+    def _import(self, records: Sequence[SpeakerRecord], clips: ArchivedClips | None, actor: str) -> list[str | None]:
+        """Adds these speakers in one transaction, or says for each why not."""
+        erased, ids = self._erasures.read(), [record.id for record in records]
+        there = self._database.read_all(lambda unit: {*unit.speakers.existing(ids), *unit.trash.existing(ids)}) | erased
+        with ExitStack() as kept:
+            for record in records if clips else ():
+                audio = {} if clips is None or record.id in there else clips.of(record.id)
+                kept.enter_context(self._keeping(record.id, record.new.clips, audio))
+            with self._database.write() as unit:
+                reasons = [_take(unit, record, erased) for record in records]
+                found = [record for record, reason in zip(records, reasons, strict=True) if reason is None]
+                unit.ledger.note(actor, "import", len(found), sum(len(each.new.clips) for each in found))
+        self._follow_commit()
+        return reasons
 
-def _write(unit: Reading, archive: ArchiveWriter, speaker_ids: Sequence[str] | None) -> tuple[int, int]:
+
+def _write(
+    unit: Reading, archive: ArchiveWriter, speaker_ids: Sequence[str] | None, folder: ClipFolder | None
+) -> tuple[int, int]:
     ids = unit.speakers.ids_by_encoder() if speaker_ids is None else unit.speakers.encoders_of(speaker_ids)
-    n_clips = number = 0
+    n_clips = number = n_shards = 0
     for _, group in groupby(ids, key=lambda pair: pair[1]):
         mine = [speaker_id for speaker_id, _ in group]
         for start in range(0, len(mine), _SPEAKERS_PER_SHARD):
@@ -76,6 +102,9 @@ def _write(unit: Reading, archive: ArchiveWriter, speaker_ids: Sequence[str] | N
             archive.add(f"speakers-{number:06}.json", json.dumps([_document(each) for each in records]).encode())
             archive.add(f"speakers-{number:06}.safetensors", safetensors.numpy.save({"clips": vectors}))
             n_clips, number = n_clips + len(vectors), number + 1
+            if folder is not None:
+                digests = {each.id: [clip.sha256 for clip in each.new.clips] for each in records}
+                n_shards = write_clips(archive, folder, digests, n_shards)
     return len(ids), n_clips
 
 

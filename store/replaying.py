@@ -1,12 +1,12 @@
 """The part of the store's front that keeps finished speeches, where that is switched on, and gives them again."""
 
 from store.errors import SpeakerNotFound, StoreError
-from store.keeping import Keeping
+from store.moving import Moving
 from store.types import KeptSpeech
 from store.voices import required_id
 
 
-class Replaying(Keeping):
+class Replaying(Moving):
     """Verbs about finished speeches. Who asks holds the speaker, so SQL has just said which voice it has."""
 
     @property

@@ -162,6 +162,13 @@ class StoreMachine(RuleBasedStateMachine):
         self.store = Store.open(self.config)
         assert self.store.stats().index_repaired == 0
 
+    @rule()
+    def crash(self) -> None:
+        """The process ends where it is: nothing is saved, closed or tidied."""
+        self.store._database.engine.dispose()
+        self.store = Store.open(self.config)
+        assert self.store.stats().index_repaired == 0
+
     @rule(number=NUMBERS, encoder=ENCODERS, k=st.integers(1, 6))
     def search(self, number: int, encoder: str, k: int) -> None:
         query = unit_vector(number)

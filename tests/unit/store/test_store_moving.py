@@ -18,7 +18,7 @@ from store.backup import back_up, restore
 from store.errors import ArchiveRefused, SchemaMismatch, SpeakerNotFound
 from store.schema import migrate
 from store.service import Store
-from store.types import NewSpeaker, Speaker, StoreConfig
+from store.types import ClipRecord, NewSpeaker, Speaker, StoreConfig
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 Change = Callable[[bytes], bytes | str | None]
@@ -231,3 +231,94 @@ def test_a_backup_of_another_schema_or_format_is_refused(
         restore(empty, tmp_path / "b.zip")
     with Store.open(empty) as store:
         assert store.list().total == 0
+
+
+def recorded(number: int) -> tuple[ClipRecord, bytes]:
+    sound = f"clip {number} as it was uploaded".encode() * 100
+    return replace(clip(number), sha256=hashlib.sha256(sound).hexdigest()), sound
+
+
+@pytest.fixture
+def keeping(sqlite_store: Store) -> Store:
+    """Voice 0 has both clips kept, voice 1 one of them, voice 2 none."""
+    for number in range(3):
+        clips = [recorded(number), recorded(100 + number)]
+        new = replace(new_speaker(f"voice {number}", []), clips=tuple(record for record, _ in clips))
+        sqlite_store.enrol(new, audio={record.sha256: sound for record, sound in clips[: 2 - number]})
+    return sqlite_store
+
+
+def kept(store: Store) -> dict[str, dict[str, bytes | None]]:
+    return {speaker.name: dict(store.kept_clips(speaker.id)) for speaker in store.list().speakers}
+
+
+def test_kept_clips_move_where_both_sides_wish_it(
+    keeping: Store, other: StoreConfig, empty: StoreConfig, tmp_path: Path
+) -> None:
+    expected = kept(keeping)
+    keeping.export(tmp_path / "with.zip", with_clips=True)
+    keeping.export(tmp_path / "without.zip")
+    sounds = [sound for clips in expected.values() for sound in clips.values() if sound]
+    assert len(sounds) == 3 and all(sound in (tmp_path / "with.zip").read_bytes() for sound in sounds)
+    assert not any(sound in (tmp_path / "without.zip").read_bytes() for sound in sounds)
+    with Store.open(empty) as store:
+        assert store.import_speakers(tmp_path / "with.zip").imported == 3
+        assert {sound for clips in kept(store).values() for sound in clips.values()} == {None}
+        assert store.import_speakers(tmp_path / "with.zip", keep_clips=True).imported == 0
+        assert {sound for clips in kept(store).values() for sound in clips.values()} == {None}, (
+            "nor are they given later"
+        )
+    with Store.open(other) as store:
+        assert store.import_speakers(tmp_path / "with.zip", keep_clips=True).imported == 3
+        assert kept(store) == expected
+    with Store.open(other) as store:
+        assert kept(store) == expected, "a start leaves them"
+
+
+def test_a_backup_takes_kept_clips_along(keeping: Store, other: StoreConfig, tmp_path: Path) -> None:
+    expected = kept(keeping)
+    back_up(keeping._config, tmp_path / "all.zip")
+    restore(other, tmp_path / "all.zip")
+    with Store.open(other) as store:
+        assert kept(store) == expected and store.index_agrees()
+
+
+def test_a_backup_is_not_restored_over_another_database_s_clips(
+    keeping: Store, empty: StoreConfig, tmp_path: Path
+) -> None:
+    back_up(keeping._config, tmp_path / "all.zip")
+    with Store.open(empty) as store:
+        record, sound = recorded(7)
+        speaker = store.enrol(replace(new_speaker("Anna", []), clips=(record,)), audio={record.sha256: sound})
+    away = replace(empty, database_url=f"sqlite:///{tmp_path}/away.db")
+    migrate(away)
+    with pytest.raises(ArchiveRefused, match="move its folder clips away"):
+        restore(away, tmp_path / "all.zip")
+    with Store.open(empty) as store:
+        assert list(store.kept_clips(speaker.id).values()) == [sound]
+    with Store.open(away) as store:
+        assert store.list().total == 0
+
+
+@pytest.mark.parametrize("member", ["audio-000000.bin", "audio-000000.index"])
+@pytest.mark.parametrize(
+    "change", [lambda data: data[:-1], lambda data: b"x" + data[1:], lambda data: data + b"[]", lambda data: b""]
+)
+def test_damaged_clips_stop_an_import_before_anything_is_added(
+    keeping: Store, empty: StoreConfig, tmp_path: Path, member: str, change: Change
+) -> None:
+    """The manifest is made to agree, so that the clips' own checks must find it."""
+    keeping.export(tmp_path / "a.zip", with_clips=True)
+    with zipfile.ZipFile(tmp_path / "a.zip") as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    members[member] = change(members[member])  # type: ignore[assignment]
+    manifest = json.loads(members[MANIFEST])
+    manifest["sha256"][member] = hashlib.sha256(members[member]).hexdigest()
+    members[MANIFEST] = json.dumps(manifest).encode()
+    with zipfile.ZipFile(tmp_path / "b.zip", "w") as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    with Store.open(empty) as store:
+        with pytest.raises(ArchiveRefused):
+            store.import_speakers(tmp_path / "b.zip", keep_clips=True)
+        assert store.list().total == 0 and not any((empty.state_dir / "clips").glob("*-*"))

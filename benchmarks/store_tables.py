@@ -1,40 +1,28 @@
-"""Writes the tables of docs/store.md from the measured results, between the marks that name them.
-
-python -m benchmarks.store_page
-"""
+"""The tables of docs/store.md, for `benchmarks.tables`."""
 
 import json
-import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
-PAGE = Path(__file__).parents[1] / "docs" / "store.md"
 
 
-def main() -> None:
-    """Rewrites the page."""
-    page = PAGE.read_text("utf-8")
-    for name, words in tables().items():
-        pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", flags=re.DOTALL)
-        page, count = pattern.subn(lambda match, words=words: f"{match[1]}\n{words}\n\n{match[2]}", page)
-        if count != 1:
-            raise SystemExit(f"docs/store.md has no place, or two, for the table {name}")
-    PAGE.write_text(page, "utf-8")
-
-
-def tables() -> dict[str, str]:
-    """Every table by its mark."""
-    search, scale = read("store-search-1000000.json"), read("store-scale-sqlite-1000000.json")
-    verification = read("store-verification.json")
+def tables() -> dict[str, Callable[[], str]]:
+    """What makes each table, by its mark."""
     return {
-        "search": search_table(search),
-        "scale": scale_table(scale),
-        "postgresql": scale_table(read("store-scale-postgresql-100000.json")),
-        "verification": verification_table(verification),
-        "crowds": crowd_table(verification),
+        "search": lambda: apart(search_table(read("store-search-1000000.json"))),
+        "scale": lambda: apart(scale_table(read("store-scale-sqlite-1000000.json"))),
+        "postgresql": lambda: apart(scale_table(read("store-scale-postgresql-100000.json"))),
+        "audio-cache": lambda: apart(audio_table(read("store-audio.json"))),
+        "verification": lambda: apart(verification_table(read("store-verification.json"))),
+        "crowds": lambda: apart(crowd_table(read("store-verification.json"))),
     }
+
+
+def apart(words: str) -> str:
+    """The words with an empty line before and after them."""
+    return f"\n{words}\n\n"
 
 
 def read(name: str) -> dict[str, Any]:
@@ -77,6 +65,16 @@ def scale_table(result: dict[str, Any]) -> str:
     return f"{_where(result)}\n\n{_table(('what', 'measured'), rows)}"
 
 
+def audio_table(result: dict[str, Any]) -> str:
+    rows = [(f"`{name}`", f"{each['p50_ms']:.2f}", f"{each['p99_ms']:.2f}") for name, each in result["places"].items()]
+    note = (
+        f"A hit is {result['kept_bytes'] / 1000:.0f} kB of WAV, {result['audio_s']:.1f} s, from order to bytes: "
+        "SQL is asked for the speaker, then the entry is read and checked; one request at a time, "
+        f"{result['n']} each. Speaking it takes {result['made']['p50_ms']:.0f} ms (p50). S3 is moto's server here."
+    )
+    return f"{_where(result)}\n\n{_table(('kept in', 'p50 ms', 'p99 ms'), rows)}\n\n{note}"
+
+
 def verification_table(result: dict[str, Any]) -> str:
     head = ("probe", "own clips", "equal error rate", "point", "threshold", "strangers accepted", "own refused")
     rows = []
@@ -114,13 +112,10 @@ def _where(result: dict[str, Any]) -> str:
     load = f"load {result['load_before']:.1f} to {result['load_after']:.1f}"
     versions = f"faiss {found['versions']['faiss-cpu']}, SQLAlchemy {found['versions']['sqlalchemy']}"
     where = f"{found['device']}, {found['cores']} cores shared with other work ({load}{nice})"
-    return f"{result['rows']:,} voices. {where}, Python {found['python']}, {versions}, {found['date'][:10]}."
+    size = f"{result['rows']:,} voice{'s' if result['rows'] > 1 else ''}. "
+    return f"{size}{where}, Python {found['python']}, {versions}, {found['date'][:10]}."
 
 
 def _table(head: Sequence[Any], rows: Sequence[Sequence[Any]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
-
-
-if __name__ == "__main__":
-    main()
