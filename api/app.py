@@ -13,8 +13,8 @@ from starlette.responses import Response
 from api import problems
 from api.context import Context
 from api.host import Host
-from api.middleware import REQUEST_ID, Gateway, error_response
-from api.routes import admin, health, openai, speakers, speech
+from api.middleware import ELEVENLABS_KEY, REQUEST_ID, Gateway, error_response
+from api.routes import admin, elevenlabs, health, openai, speakers, speech
 from api.settings import Settings
 
 _EXPOSED = [
@@ -43,7 +43,7 @@ def create_app(settings: Settings) -> FastAPI:
         lifespan=lifespan,
     )
     app.state.context = context
-    for module in (speakers, speech, openai, admin, health):
+    for module in (speakers, speech, openai, elevenlabs, admin, health):
         app.include_router(module.router)
     _add_error_handlers(app)
     app.add_middleware(Gateway, metrics=context.metrics, max_upload_bytes=settings.max_upload_bytes)
@@ -52,7 +52,7 @@ def create_app(settings: Settings) -> FastAPI:
             CORSMiddleware,
             allow_origins=origins,
             allow_methods=["GET", "POST", "PATCH", "DELETE"],
-            allow_headers=["Authorization", "Content-Type", REQUEST_ID],
+            allow_headers=["Authorization", "Content-Type", REQUEST_ID, ELEVENLABS_KEY],
             expose_headers=_EXPOSED,
         )
     return app

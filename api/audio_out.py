@@ -2,7 +2,8 @@
 
 import io
 import struct
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Protocol, cast
 
@@ -22,7 +23,7 @@ _LOSSY_RATES_HZ = (44100, 48000)
 
 @dataclass(frozen=True, slots=True)
 class AudioFormat:
-    """One format: its names on the wire, and the library's names where it is a compressed one."""
+    """One format: its names on the wire, and the library's where it encodes. A `muxer` without a `codec` is ours."""
 
     name: str
     media_type: str
@@ -42,7 +43,7 @@ class AudioFormat:
 FORMATS = {
     item.name: item
     for item in (
-        AudioFormat("wav", "audio/wav"),
+        AudioFormat("wav", "audio/wav", "wav"),
         AudioFormat("mp3", "audio/mpeg", "mp3", "libmp3lame", "s16p", 128_000, _LOSSY_RATES_HZ),
         AudioFormat("opus", "audio/ogg", "ogg", "libopus", "s16", 48_000, (48000,)),
         AudioFormat("aac", "audio/aac", "adts", "aac", "fltp", 96_000, _LOSSY_RATES_HZ),
@@ -52,15 +53,39 @@ FORMATS = {
 }
 
 
-def find_format(name: str) -> AudioFormat:
+def _with_rate(kind: str, rate_hz: int, kbits: int = 0) -> AudioFormat:
+    name = f"{kind}_{rate_hz}_{kbits}" if kbits else f"{kind}_{rate_hz}"
+    return replace(FORMATS[kind], name=name, bit_rate=kbits * 1000, rates_hz=(rate_hz,))
+
+
+_PCM_RATES_HZ = (8000, 16000, 22050, 24000, 32000, 44100, 48000)
+_MP3_KBITS = ((22050, 32), (24000, 48), (44100, 32), (44100, 64), (44100, 96), (44100, 128), (44100, 192))
+# Source: ITU-T G.711, the two laws of telephones.
+_TELEPHONE = (
+    AudioFormat("ulaw_8000", "audio/basic", "mulaw", "pcm_mulaw", "s16", rates_hz=(8000,)),
+    AudioFormat("alaw_8000", "audio/x-alaw-basic", "alaw", "pcm_alaw", "s16", rates_hz=(8000,)),
+)
+# Formats with their rate, and bit rate, in their names, as ElevenLabs' clients ask for them.
+RATED_FORMATS = {
+    item.name: item
+    for item in (
+        *(_with_rate("mp3", rate_hz, kbits) for rate_hz, kbits in _MP3_KBITS),
+        *(_with_rate(kind, rate_hz) for kind in ("pcm", "wav") for rate_hz in _PCM_RATES_HZ),
+        *(_with_rate("opus", 48000, kbits) for kbits in (32, 64, 96, 128, 192)),
+        *_TELEPHONE,
+    )
+}
+
+
+def find_format(name: str, formats: Mapping[str, AudioFormat] = FORMATS) -> AudioFormat:
     """The format of this name.
 
     Raises: FormatUnknown.
     """
     try:
-        return FORMATS[name.lower()]
+        return formats[name.lower()]
     except KeyError:
-        known = ", ".join(FORMATS)
+        known = ", ".join(formats)
         raise FormatUnknown(
             "format_unknown", f"format {name[:40]!r} is unknown; ask for one of: {known}", field="format"
         ) from None
@@ -75,13 +100,15 @@ class StreamEncoder(Protocol):
 
 def encode(samples: FloatArray, sample_rate: int, audio_format: AudioFormat) -> bytes:
     """The whole of a file, with exact sizes in its header."""
-    if audio_format.name == "wav":
-        data = to_int16(samples).tobytes()
-        return _wav_header(sample_rate, len(data)) + data
+    if not audio_format.codec:
+        rate_hz = audio_format.rate_for(sample_rate)
+        data = to_int16(_Rate(sample_rate, rate_hz).convert(samples, last=True)).tobytes()
+        return (_wav_header(rate_hz, len(data)) if audio_format.muxer else b"") + data
     sink = io.BytesIO()
     encoder = _open(sample_rate, audio_format, sink)
-    head = encoder.write(samples)
-    return head + encoder.finish() if not audio_format.codec else _whole(encoder, sink)
+    encoder.write(samples)
+    encoder.finish()
+    return sink.getvalue()
 
 
 def open_stream(sample_rate: int, audio_format: AudioFormat) -> StreamEncoder:
@@ -135,7 +162,7 @@ class _PcmEncoder:
     def __init__(self, sample_rate: int, audio_format: AudioFormat) -> None:
         rate = audio_format.rate_for(sample_rate)
         self._rate = _Rate(sample_rate, rate)
-        self._header = _wav_header(rate, None) if audio_format.name == "wav" else b""
+        self._header = _wav_header(rate, None) if audio_format.muxer else b""
 
     def write(self, samples: FloatArray) -> bytes:
         header, self._header = self._header, b""
@@ -194,11 +221,6 @@ def _open(sample_rate: int, audio_format: AudioFormat, sink: Any) -> StreamEncod
     if audio_format.codec:
         return _LibraryEncoder(sample_rate, audio_format, sink)
     return _PcmEncoder(sample_rate, audio_format)
-
-
-def _whole(encoder: StreamEncoder, sink: io.BytesIO) -> bytes:
-    encoder.finish()
-    return sink.getvalue()
 
 
 def _wav_header(sample_rate: int, n_bytes: int | None) -> bytes:

@@ -9,6 +9,7 @@ import store.errors as store_errors
 
 _CODES_OF: Mapping[type[Exception], str] = {
     api_errors.RequestRefused: "missing_field bad_field bad_labels bad_multipart too_many_clips verify_needs_whole",
+    api_errors.NotOffered: "settings_not_kept",
     api_errors.NotCalibrated: "not_calibrated",
     api_errors.TooLarge: "too_large",
     api_errors.FormatUnknown: "format_unknown",

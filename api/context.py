@@ -4,16 +4,19 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Depends, Header, Request
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBearer
 
 from api.access import Access
 from api.host import Host
-from api.middleware import Metrics
+from api.middleware import ELEVENLABS_KEY, Metrics
 from api.services import Services
 from api.settings import Settings
 from api.work import Workers
 
 _BEARER = HTTPBearer(auto_error=False, description="One of VOICEKIN_API_KEYS; admin routes take VOICEKIN_ADMIN_KEY.")
+
+
+_ELEVENLABS = APIKeyHeader(name=ELEVENLABS_KEY, auto_error=False, description="The same, by ElevenLabs' clients.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +51,25 @@ def _context(request: Request) -> Context:
 
 
 ContextDep = Annotated[Context, Depends(_context)]
-_Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(_BEARER)]
 
 
-def _client(context: ContextDep, credentials: _Credentials) -> None:
-    context.access.check_client(credentials.credentials if credentials else None)
+def _key(
+    bearer: Annotated[HTTPAuthorizationCredentials | None, Depends(_BEARER)],
+    elevenlabs: Annotated[str | None, Depends(_ELEVENLABS)],
+) -> str | None:
+    """The key of a request, wherever its client sends it."""
+    return bearer.credentials if bearer else elevenlabs
 
 
-def _admin(context: ContextDep, credentials: _Credentials) -> None:
-    context.access.check_admin(credentials.credentials if credentials else None)
+_Key = Annotated[str | None, Depends(_key)]
+
+
+def _client(context: ContextDep, key: _Key) -> None:
+    context.access.check_client(key)
+
+
+def _admin(context: ContextDep, key: _Key) -> None:
+    context.access.check_admin(key)
 
 
 def _services(context: ContextDep) -> Services:

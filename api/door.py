@@ -105,15 +105,10 @@ class LocalDoor:
         return Audio.of_reply(found.data, found.facts, body.timestamps)
 
     def voices(self) -> Iterator[Document]:
+        from api.listing import every_speaker
         from api.schemas import SpeakerOut
 
-        cursor: str | None = None
-        while True:
-            page = self._store.list(cursor, 200)
-            yield from (SpeakerOut.of(speaker).model_dump(mode="json") for speaker in page.speakers)
-            cursor = page.next_cursor
-            if cursor is None:
-                return
+        return (SpeakerOut.of(speaker).model_dump(mode="json") for speaker in every_speaker(self._store))
 
     def similar(self, speaker: str, k: int) -> Document:
         from api.schemas import MatchesOut

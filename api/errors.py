@@ -2,6 +2,7 @@
 
 ApiError
 ├── RequestRefused   missing_field, bad_field, bad_labels, bad_multipart, too_many_clips, verify_needs_whole
+├── NotOffered       settings_not_kept
 ├── NotCalibrated    not_calibrated
 ├── TooLarge         too_large
 ├── FormatUnknown    format_unknown
@@ -26,6 +27,10 @@ class ApiError(Exception):
 
 class RequestRefused(ApiError):
     """The request lacks something or holds something that cannot be used."""
+
+
+class NotOffered(ApiError):
+    """A part of another service's interface that has no counterpart here."""
 
 
 class NotCalibrated(ApiError):

@@ -17,7 +17,9 @@ from api.rendering import Part
 
 logger = logging.getLogger("voicekin")
 REQUEST_ID = "X-Request-ID"
+ELEVENLABS_KEY = "xi-api-key"
 MAX_JSON_BYTES = 2**20
+_ELEVENLABS = ("/v1/text-to-speech/", "/v1/voices", "/v2/voices", "/v1/similar-voices")
 _SANE_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _DOUBLED = re.compile(r"^/v1(?:/v1)+(?=/|$)")
 
@@ -113,10 +115,19 @@ class _Exchange:
 
 def error_response(request: Request, problem: problems.Problem) -> JSONResponse:
     """The problem in the envelope of its route."""
-    if request.url.path.startswith(("/v1/audio/", "/v1/models")):
+    path = request.url.path
+    if path.startswith(_ELEVENLABS) or (path.startswith("/v1/models") and is_elevenlabs(request)):
+        document = problems.elevenlabs_document(problem, request.state.request_id)
+        return JSONResponse(document, problem.status, problem.headers)
+    if path.startswith(("/v1/audio/", "/v1/models")):
         return JSONResponse(problems.openai_document(problem), problems.openai_status(problem), problem.headers)
     body = problems.document(problem, request.state.request_id)
     return JSONResponse(body, problem.status, problem.headers, media_type=problems.MEDIA_TYPE)
+
+
+def is_elevenlabs(request: Request) -> bool:
+    """Whether a client of ElevenLabs' asks, where a path is served in two shapes."""
+    return ELEVENLABS_KEY in request.headers
 
 
 def _plain_scope(scope: Scope) -> Scope:

@@ -31,7 +31,9 @@ class _InMemoryParser(MultiPartParser):
     spool_max_size = sys.maxsize
 
 
-async def read_upload(request: Request, clip_field: str, fields: frozenset[str], max_clips: int) -> Upload:
+async def read_upload(
+    request: Request, clip_field: str, fields: frozenset[str], max_clips: int, min_clips: int = 1
+) -> Upload:
     """The upload of this request.
 
     Raises: RequestRefused, with the name of the part; UnreadableAudio for raw samples of unknown shape.
@@ -43,7 +45,7 @@ async def read_upload(request: Request, clip_field: str, fields: frozenset[str],
         clips = [await _read(index, value, clip_field) for index, value in enumerate(form.getlist(clip_field))]
     finally:
         await form.close()
-    if not clips:
+    if len(clips) < min_clips:
         raise RequestRefused("missing_field", f"{clip_field} is missing; send an audio file", field=clip_field)
     return Upload(texts, tuple(clips))
 

@@ -32,6 +32,7 @@ class Kind:
 
 KINDS: Mapping[type[Exception], Kind] = {
     api_errors.RequestRefused: Kind(422, "The request cannot be used"),
+    api_errors.NotOffered: Kind(422, "Not offered"),
     api_errors.NotCalibrated: Kind(409, "The encoder is not calibrated"),
     api_errors.TooLarge: Kind(413, "The body is too large"),
     api_errors.ModelUnknown: Kind(404, "No such model"),
@@ -73,6 +74,17 @@ _OPENAI_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not
 # What OpenAI's clients treat as a fault of the request.
 _OPENAI_BAD_REQUEST = {409, 413, 415, 422}
 _OPENAI_FIELDS = {"text": "input", "speaker_id": "voice", "format": "response_format"}
+_ELEVENLABS_FIELDS = {
+    "speaker_id": "voice_id",
+    "voice": "voice_id",
+    "format": "output_format",
+    "language": "language_code",
+}
+_ELEVENLABS_CODES = {
+    "speaker_not_found": "voice_not_found",
+    "key_wrong": "invalid_api_key",
+    "key_missing": "needs_authorization",
+}
 # Fields that clients send under another name: what is right, and what is often seen.
 _MISTAKEN_FOR = {"input": "text", "text": "input", "response_format": "output_format", "speaker_id": "voice"}
 
@@ -156,6 +168,20 @@ def openai_document(problem: Problem) -> dict[str, object]:
             "type": _OPENAI_TYPES.get(status, fallback),
             "param": _OPENAI_FIELDS.get(str(field), field) or _param_of(problem.code),
             "code": problem.code,
+        }
+    }
+
+
+def elevenlabs_document(problem: Problem, request_id: str) -> dict[str, object]:
+    """The problem in the envelope that ElevenLabs' clients read."""
+    field = problem.details.get("field")
+    return {
+        "detail": {
+            "status": _ELEVENLABS_CODES.get(problem.code, problem.code),
+            "message": problem.message,
+            "code": problem.code,
+            "param": _ELEVENLABS_FIELDS.get(str(field), field),
+            "request_id": request_id,
         }
     }
 

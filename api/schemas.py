@@ -262,6 +262,22 @@ class OpenAIError(BaseModel):
     error: OpenAIErrorBody
 
 
+class ElevenLabsErrorBody(BaseModel):
+    """What went wrong, in ElevenLabs' words; `code` is the same as in our own problem documents."""
+
+    status: str = Field(examples=["voice_not_found"])
+    message: str
+    code: str
+    param: str | None
+    request_id: str
+
+
+class ElevenLabsError(BaseModel):
+    """An error, as ElevenLabs' clients read it."""
+
+    detail: ElevenLabsErrorBody
+
+
 def _speaker_fields(speaker: Speaker) -> dict[str, Any]:
     return {
         "speaker_id": speaker.id,

@@ -4,7 +4,7 @@ from typing import Any
 
 from api import problems
 from api.catalogue import CODES
-from api.schemas import OpenAIError, Problem
+from api.schemas import ElevenLabsError, OpenAIError, Problem
 
 ANY = "key_missing key_wrong starting draining too_busy store_unavailable"
 UPLOAD = (
@@ -21,7 +21,14 @@ READY = (
     "bundle_version bundle_mismatch engine_unavailable"
 )
 
+_REQUEST_ID = "0d3b7f3c"
 Replies = dict[int | str, dict[str, Any]]
+
+
+def form_of(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
+    """A multipart body, for the OpenAPI document."""
+    schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+    return {"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": schema}}}}
 
 
 def errors(*codes: str) -> Replies:
@@ -29,8 +36,18 @@ def errors(*codes: str) -> Replies:
     replies: Replies = {}
     for code in " ".join(codes).split():
         problem = _example(code)
-        value = problems.document(problem, "0d3b7f3c")
+        value = problems.document(problem, _REQUEST_ID)
         _add(replies, problem.status, problem, Problem, problems.MEDIA_TYPE, value)
+    return replies
+
+
+def elevenlabs_errors(*codes: str) -> Replies:
+    """The same in the envelope of ElevenLabs' routes."""
+    replies: Replies = {}
+    for code in " ".join(codes).split():
+        problem = _example(code)
+        value = problems.elevenlabs_document(problem, _REQUEST_ID)
+        _add(replies, problem.status, problem, ElevenLabsError, "application/json", value)
     return replies
 
 

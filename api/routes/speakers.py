@@ -1,14 +1,14 @@
 """/v1/speakers: enrol, read, change, delete, compare."""
 
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Header, Query, Request, Response
 
 from api.context import CLIENT, ContextDep, ServicesDep
 from api.errors import RequestRefused
 from api.multipart import Upload, read_labels, read_upload
-from api.routes.documented import ANY, UPLOAD, errors
+from api.routes.documented import ANY, UPLOAD, errors, form_of
 from api.schemas import EnrolledOut, MatchesOut, SpeakerChange, SpeakerDetailOut, SpeakerOut, SpeakerPage, VerdictOut
 
 router = APIRouter(prefix="/v1/speakers", tags=["speakers"], dependencies=[CLIENT])
@@ -16,16 +16,11 @@ _CLIPS = {"type": "array", "items": {"type": "string", "format": "binary"}, "min
 K = Annotated[int, Query(ge=1, le=100, description="How many.")]
 
 
-def _form(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
-    schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
-    return {"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": schema}}}}
-
-
 @router.post(
     "",
     status_code=201,
     responses=errors("name_taken", "bad_name", "bad_labels", "key_reused", "model_unknown", UPLOAD, ANY),
-    openapi_extra=_form(
+    openapi_extra=form_of(
         {
             "name": {"type": "string", "examples": ["Ada"]},
             "clips": _CLIPS,
@@ -71,7 +66,7 @@ async def enrol(
 @router.post(
     "/{speaker_id}/clips",
     responses=errors("speaker_not_found", "wrong_encoder", UPLOAD, ANY),
-    openapi_extra=_form({"clips": _CLIPS}, ["clips"]),
+    openapi_extra=form_of({"clips": _CLIPS}, ["clips"]),
 )
 async def add_clips(speaker_id: str, request: Request, context: ContextDep, services: ServicesDep) -> EnrolledOut:
     """Add clips to a speaker; the mean of its voice is renewed."""
@@ -84,7 +79,7 @@ async def add_clips(speaker_id: str, request: Request, context: ContextDep, serv
 @router.post(
     "/search",
     responses=errors(UPLOAD, ANY),
-    openapi_extra=_form({"clip": {"type": "string", "format": "binary"}}, ["clip"]),
+    openapi_extra=form_of({"clip": {"type": "string", "format": "binary"}}, ["clip"]),
 )
 async def search(request: Request, context: ContextDep, services: ServicesDep, k: K = 5) -> MatchesOut:
     """Find the speakers that sound most like a clip; nothing of the clip is kept."""
@@ -97,7 +92,7 @@ async def search(request: Request, context: ContextDep, services: ServicesDep, k
 @router.post(
     "/{speaker_id}/verify",
     responses=errors("speaker_not_found wrong_encoder not_calibrated", UPLOAD, ANY),
-    openapi_extra=_form({"clip": {"type": "string", "format": "binary"}}, ["clip"]),
+    openapi_extra=form_of({"clip": {"type": "string", "format": "binary"}}, ["clip"]),
 )
 async def verify(
     speaker_id: str,

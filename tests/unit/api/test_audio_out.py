@@ -8,7 +8,7 @@ import av
 import numpy as np
 import pytest
 
-from api.audio_out import FORMATS, AudioFormat, FloatArray, encode, find_format, open_stream, to_int16
+from api.audio_out import FORMATS, RATED_FORMATS, AudioFormat, FloatArray, encode, find_format, open_stream, to_int16
 from api.errors import FormatUnknown
 
 RATE = 22050
@@ -21,9 +21,11 @@ def tone() -> np.ndarray:
 
 
 def _decode(data: bytes, audio_format: AudioFormat) -> tuple[np.ndarray, int]:
-    if audio_format.name == "pcm":
-        return np.frombuffer(data, "<i2") / 32768, 24000
-    with av.open(io.BytesIO(data)) as container:
+    if not audio_format.muxer:
+        return np.frombuffer(data, "<i2") / 32768, audio_format.rates_hz[0]
+    is_bare = audio_format.muxer in ("mulaw", "alaw")
+    shape = {"format": audio_format.muxer, "options": {"sample_rate": "8000", "ch_layout": "mono"}} if is_bare else {}
+    with av.open(io.BytesIO(data), **shape) as container:
         stream = container.streams.audio[0]
         resampler = av.AudioResampler(format="flt", layout="mono", rate=stream.rate)
         frames = [out.to_ndarray()[0] for frame in container.decode(stream) for out in resampler.resample(frame)]
@@ -37,10 +39,9 @@ def encode_pieces(pieces: Iterable[FloatArray], sample_rate: int, audio_format: 
     yield encoder.finish()
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("item", [*FORMATS.values(), *RATED_FORMATS.values()], ids=lambda item: item.name)
 @pytest.mark.parametrize("streamed", [False, True])
-def test_each_format_holds_the_whole_tone_within_60_ms(tone: np.ndarray, name: str, streamed: bool) -> None:
-    item = FORMATS[name]
+def test_each_format_holds_the_whole_tone_within_60_ms(tone: np.ndarray, item: AudioFormat, streamed: bool) -> None:
     data = b"".join(encode_pieces(np.array_split(tone, 7), RATE, item)) if streamed else encode(tone, RATE, item)
     samples, rate = _decode(data, item)
     assert abs(len(samples) / rate - N_SAMPLES / RATE) < 0.06
@@ -51,14 +52,23 @@ def test_each_format_holds_the_whole_tone_within_60_ms(tone: np.ndarray, name: s
     assert np.sqrt(np.mean(middle**2)) == pytest.approx(0.5 / np.sqrt(2), rel=0.06)
 
 
-@pytest.mark.parametrize("name", ["wav", "flac", "pcm"])
+@pytest.mark.parametrize("name", ["wav", "flac", "pcm", "pcm_16000", "wav_8000", "ulaw_8000"])
 def test_pieces_make_the_same_samples_as_the_whole(tone: np.ndarray, name: str) -> None:
-    item = FORMATS[name]
+    item = {**FORMATS, **RATED_FORMATS}[name]
     whole, _ = _decode(encode(tone, RATE, item), item)
     for sizes in ([1, 2, 3, 500], [11025, 7]):
         pieces = np.split(tone, list(itertools.accumulate(sizes)))
         joined, _ = _decode(b"".join(encode_pieces(pieces, RATE, item)), item)
         np.testing.assert_array_equal(joined, whole)
+
+
+@pytest.mark.parametrize("name", ["mp3_22050_32", "mp3_44100_192", "opus_48000_32", "pcm_8000", "alaw_8000"])
+def test_a_format_with_a_rate_in_its_name_has_that_rate_and_bit_rate(tone: np.ndarray, name: str) -> None:
+    kind, rate_hz, *kbits = name.split("_")
+    data = encode(tone, RATE, find_format(name, RATED_FORMATS))
+    assert _decode(data, RATED_FORMATS[name])[1] == int(rate_hz)
+    expected_bits = int(kbits[0]) * 1000 if kbits else int(rate_hz) * {"pcm": 16, "alaw": 8}[kind]
+    assert len(data) * 8 / (N_SAMPLES / RATE) == pytest.approx(expected_bits, rel=0.25)
 
 
 def test_a_whole_wav_has_exact_sizes(tone: np.ndarray) -> None:
