@@ -92,17 +92,25 @@ class SnapshotFile:
         self.path.unlink(missing_ok=True)
 
     def discard_before(self, revision: int) -> None:
-        """Removes the file if it may hold what was removed at the revision. Raises: OSError."""
+        """Removes the file if it may hold what was removed at the revision, and every one that is half written.
+
+        Who is just writing one finds it gone, and writes another later. Raises: OSError.
+        """
+        for part in self._parts():
+            part.unlink(missing_ok=True)
         position = self.position()
         if position is None or position.revision < revision:
             self.discard()
 
     def sweep(self) -> None:
         """Removes what processes that died while writing have left."""
-        for part in self.path.parent.glob(f"{self.path.name}.*.part"):
+        for part in self._parts():
             with suppress(OSError):
                 if time.time() - part.stat().st_mtime > _STALE_S:
                     part.unlink()
+
+    def _parts(self) -> Iterator[Path]:
+        return self.path.parent.glob(f"{self.path.name}.*.part")
 
 
 def _pieces(snapshot: Snapshot) -> Iterator[bytes | memoryview]:

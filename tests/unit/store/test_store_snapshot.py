@@ -196,3 +196,16 @@ def test_a_restored_backup_brings_no_erased_voice_back(sqlite_config: StoreConfi
         assert {speaker.id for speaker in store.list().speakers} == set(ids[1:])
         assert store.index_agrees() and store.similar(clip(0).vector, ENCODER, 1)[0].speaker_id != ids[0]
         assert store.cached_embedding(clip(0).sha256, ENCODER) is None
+
+
+def test_an_erased_voice_leaves_what_a_dead_writer_left_too(config: StoreConfig) -> None:
+    with Store.open(config) as store:
+        speaker = store.enrol(new_speaker("Anna", [1]))
+        store._follower.save()
+        half = config.state_dir / "speakers.index.0.part"
+        half.write_bytes((config.state_dir / "speakers.index").read_bytes()[:-1])
+        store.delete(speaker.id)
+        assert not half.exists()
+        store.enrol(new_speaker("Ben", [2]))
+        store._follower.save()
+        assert (config.state_dir / "speakers.index").exists() and store.index_agrees()
