@@ -11,10 +11,15 @@ from cloning.types import FloatArray, Speech
 LEAD_S = 0.04
 TAIL_S = 0.12
 FADE_S = 0.008
-# Speech under this level is the breath and hiss of the edges: at the end against the sentence's loudest 10 ms, at its
-# start, which is given before the end is known, against the loudest 10 ms of the beginning.
+# Sound under this level, against the sentence's loudest 10 ms, is the breath and hiss of the edges.
 EDGE_DB = -42.0
+# The start is given before the end is known: against the loudest 10 ms of the time after something louder than this.
+ONSET_DBFS = -40.0
+ONSET_DB = 20.0
 HEAD_S = 0.2
+# Sound before that is speech if it stands out of the hiss so much, or is no weaker than the weakest consonants.
+ABOVE_HISS_DB = 6.0
+WEAKEST_DB = -26.0
 SILENCE_DBFS = -60.0
 
 
@@ -86,13 +91,19 @@ class SentenceEdges:
         self._power = np.concatenate([self._power, 10 * np.log10((new**2).mean(1) + 1e-12)])
 
     def _begin(self, at_end: bool) -> int | None:
-        """The first sample that is kept: shortly before the speech, whose level its beginning tells."""
-        heard = np.flatnonzero(self._power >= SILENCE_DBFS)
-        n_head = round(HEAD_S * 100)
-        if not len(heard) or not (at_end or len(self._power) >= heard[0] + n_head):
+        """The first sample that is kept, shortly before the speech; None where that cannot be told yet, or never."""
+        if not len(self._power) or (at_end and self._power.max() < SILENCE_DBFS):
             return None
-        loudest = self._power[heard[0] : heard[0] + n_head].max()
-        first = int(np.flatnonzero(self._power >= loudest + EDGE_DB)[0])
+        # Only the end of a sentence tells that it is a quiet one.
+        is_quiet = at_end and self._power.max() < ONSET_DBFS
+        onset_db = self._power.max() - ONSET_DB if is_quiet else ONSET_DBFS
+        sounding, n_head = np.flatnonzero(self._power >= onset_db), round(HEAD_S * 100)
+        if not len(sounding) or not (at_end or len(self._power) >= sounding[0] + n_head):
+            return None
+        onset = int(sounding[0])
+        loudest = self._power[onset : onset + n_head].max()
+        hiss = np.quantile(self._power[:onset], 0.2) + ABOVE_HISS_DB if onset else -np.inf
+        first = int(np.flatnonzero(self._power >= max(loudest + EDGE_DB, min(hiss, loudest + WEAKEST_DB)))[0])
         return max(0, first * self._width - self._lead)
 
     def _stop(self) -> int:

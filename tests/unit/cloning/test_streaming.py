@@ -24,6 +24,19 @@ def test_edges_are_trimmed_to_their_margins() -> None:
     assert len(done) / RATE == pytest.approx(LEAD_S + 1.0 + TAIL_S, abs=0.02)
 
 
+@pytest.mark.parametrize("hiss", [1e-4, 2e-3])
+def test_hiss_before_the_speech_is_trimmed_and_a_weak_consonant_is_kept(hiss: float) -> None:
+    """As a network makes it: hiss 36 dB under the vowels for a quarter of a second, then an f, then vowels."""
+    rng = np.random.default_rng(0)
+
+    def noise(seconds: float, level: float) -> np.ndarray:
+        return (level * rng.standard_normal(round(seconds * RATE))).astype(np.float32)
+
+    samples = np.concatenate([noise(0.25, hiss), noise(0.08, 0.012), tone(1.0, 0.1), tone(1.0, 0.3)])
+    done = finish_sentence(samples, RATE, 0.0)
+    assert done.n_cut / RATE == pytest.approx(0.25 - LEAD_S, abs=0.011)
+
+
 def test_the_pause_is_exact_whole_samples_of_silence() -> None:
     without = finish_sentence(tone(0.5), RATE, 0.0).samples
     paused = finish_sentence(tone(0.5), RATE, 0.25).samples
