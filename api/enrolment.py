@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from api.errors import RequestRefused
 from api.verification import Calibration, Verdict, judge, load_calibration
 from encoder.types import AudioLimits, ClipReport, Embedding, EnrolmentReport, Reference
-from store.types import ClipRecord, FloatArray, Match, NewSpeaker, RequestKey, Speaker
+from store.types import ClipRecord, FloatArray, Match, Naming, NewSpeaker, RequestKey, Speaker
 
 if TYPE_CHECKING:
     from api.voices import Encoders
@@ -78,10 +78,11 @@ class Enrolment:
         )
         return self._enrolled(self.store.enrol(new, key, audio=self._kept(clips, reference)), reference.report)
 
-    def add_clips(self, speaker_id: str, clips: Sequence[bytes]) -> Enrolled:
+    def add_clips(self, speaker_id: str, clips: Sequence[bytes], naming: Naming | None = None) -> Enrolled:
         """A stored speaker with more clips, heard by the encoder of the first; its mean is renewed, its revision rises.
 
-        Raises: SpeakerNotFound, EncoderError, BadConditioning where that encoder is gone.
+        `naming` is changed with them or not at all.
+        Raises: SpeakerNotFound, EncoderError, NameTaken, BadName, BadConditioning where that encoder is gone.
         """
         encoder = self.encoders.by_id(self.store.get(speaker_id).encoder_id)
         reference = self._embed(clips, encoder)
@@ -91,6 +92,7 @@ class Enrolment:
             clip_records(reference),
             report=report_document(reference.report),
             audio=self._kept(clips, reference),
+            naming=naming or Naming(),
         )
         return self._enrolled(speaker, reference.report)
 

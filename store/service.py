@@ -17,6 +17,7 @@ from store.types import (
     ClipRecord,
     FloatArray,
     Match,
+    Naming,
     NewSpeaker,
     Page,
     RequestKey,
@@ -30,6 +31,7 @@ from store.voices import VoiceRow
 # A neighbour can be removed between the search and the look into SQL; more than a few such rounds are a livelock.
 _SEARCH_ROUNDS = 3
 _NOTHING: Mapping[str, bytes] = MappingProxyType({})
+_SAME = Naming()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,16 +95,22 @@ class Store(Replaying):
         clips: Sequence[ClipRecord],
         report: Mapping[str, object] | None = None,
         audio: Mapping[str, bytes] = _NOTHING,
+        naming: Naming = _SAME,
     ) -> Speaker:
         """The speaker with a renewed mean; clips that it already has change nothing. `audio` is as in `enrol`.
 
-        Raises: SpeakerNotFound, BadArgument, BadVector, StorageFull, StoreUnavailable.
+        `naming` is changed with them or not at all.
+        Raises: SpeakerNotFound, BadArgument, BadVector, BadName, NameTaken, StorageFull, StoreUnavailable.
         """
+        name = None if naming.name is None else checks.clean_name(naming.name)
+        labels = None if naming.labels is None else checks.clean_labels(naming.labels)
         checked = checks.check_clips(clips)
         cleaned = None if report is None else checks.clean_report(report)
         canonical, _, _ = self._database.read(lambda speakers: speakers.voice_key(speaker_id))
         with self._keeping(canonical, checked, audio), self._database.write() as unit:
             speaker = unit.speakers.add_clips(canonical, encoder_id, checked, cleaned, unit.revision)
+            if naming != _SAME:
+                speaker = unit.speakers.change(canonical, name, labels, None)
         self._pool.drop(speaker.id)
         self._follow_commit()
         return speaker

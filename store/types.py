@@ -57,6 +57,14 @@ class NewSpeaker:
 
 
 @dataclass(frozen=True, slots=True)
+class Naming:
+    """A name and labels that replace a speaker's; None leaves them."""
+
+    name: str | None = None
+    labels: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Speaker:
     """A stored speaker. Shapes: vector float32 (d,), L2 norm 1. Times are UTC and timezone-aware.
 

@@ -30,7 +30,7 @@ from api.replies import streamed, whole
 from api.routes.documented import ANY, SPEECH, UPLOAD, elevenlabs_errors, form_of
 from api.services import Services
 from api.speech import SpeechOrder
-from store.types import Speaker
+from store.types import Naming, Speaker
 
 router = APIRouter(tags=["elevenlabs"], dependencies=[CLIENT])
 _BINARY = {"schema": {"type": "string", "format": "binary"}}
@@ -163,10 +163,7 @@ async def add(request: Request, context: ContextDep, services: ServicesDep) -> A
     """Enrol a speaker from clips of one voice."""
     with context.enrolment.place():
         upload = await read_upload(request, "files", _FIELDS, context.settings.max_clips)
-        name = upload.fields.get("name")
-        if name is None:
-            raise RequestRefused("missing_field", "name is missing; send it as a form field", field="name")
-        work = partial(services.enrolment.enrol, name, upload.clips, _labels(upload, {}))
+        work = partial(services.enrolment.enrol, _name(upload), upload.clips, _labels(upload, {}))
         enrolled = await context.enrolment.run(work)
     context.metrics.enrolled.inc()
     return AddedOut(voice_id=enrolled.speaker.id)
@@ -194,19 +191,19 @@ async def delete(voice_id: str, context: ContextDep, services: ServicesDep) -> D
 @router.post(
     "/v1/voices/{voice_id}/edit",
     responses=elevenlabs_errors("speaker_not_found name_taken bad_name bad_labels wrong_encoder", UPLOAD, ANY),
-    openapi_extra=form_of({**_VOICE_FIELDS, "files": _FILES}, []),
+    openapi_extra=form_of({**_VOICE_FIELDS, "files": _FILES}, ["name"]),
 )
 async def edit(voice_id: str, request: Request, context: ContextDep, services: ServicesDep) -> DoneOut:
     """Change a speaker's name, description or labels, and add clips to it."""
     with context.enrolment.place():
         upload = await read_upload(request, "files", _FIELDS, context.settings.max_clips, min_clips=0)
         speaker = await _speaker(context, services, voice_id)
-        labels = _labels(upload, speaker.labels)
-        name = upload.fields.get("name")
+        naming = Naming(_name(upload), _labels(upload, speaker.labels))
         if upload.clips:
-            # A clip is refused more often than a name, and is judged before anything is written.
-            await context.enrolment.run(partial(services.enrolment.add_clips, speaker.id, upload.clips))
-        await context.queries.run(partial(services.store.update, speaker.id, name=name, labels=labels))
+            await context.enrolment.run(partial(services.enrolment.add_clips, speaker.id, upload.clips, naming))
+        else:
+            work = partial(services.store.update, speaker.id, name=naming.name, labels=naming.labels)
+            await context.queries.run(work)
     return DoneOut()
 
 
@@ -264,6 +261,12 @@ async def _order(
 
 async def _speaker(context: Context, services: Services, voice_id: str) -> Speaker:
     return await context.queries.run(partial(find_speaker, services.store, voice_id))
+
+
+def _name(upload: Upload) -> str:
+    if "name" not in upload.fields:
+        raise RequestRefused("missing_field", "name is missing; send it as a form field", field="name")
+    return upload.fields["name"]
 
 
 def _labels(upload: Upload, before: Mapping[str, str]) -> dict[str, str]:

@@ -28,7 +28,7 @@ def _refused(error: ApiError, status: int, code: str) -> dict[str, object]:
     return detail
 
 
-def test_a_voice_lives_from_its_clips_to_its_end(labs: ElevenLabs) -> None:
+def test_a_voice_lives_from_its_clips_to_its_end(labs: ElevenLabs, woman: str) -> None:
     clips = [(DATA / name).read_bytes() for name in ("man.flac", "man-again.flac")]
     added = labs.voices.ivc.create(
         name="By their client", files=clips[:1], description="a man", labels={"accent": "plain"}
@@ -44,6 +44,12 @@ def test_a_voice_lives_from_its_clips_to_its_end(labs: ElevenLabs) -> None:
     labs.voices.update(added.voice_id, name="Renamed by them", description="an old man", labels={"accent": "broad"})
     voice = labs.voices.get(added.voice_id)
     assert (voice.description, voice.labels) == ("an old man", {"accent": "broad"})
+
+    # By default the client tries a 409 again, and sends an empty form then.
+    with pytest.raises(ApiError) as refused:
+        labs.voices.update(added.voice_id, name="woman", files=clips, request_options={"max_retries": 0})
+    _refused(refused.value, 409, "name_taken")
+    assert labs.voices.get(added.voice_id).name == "Renamed by them"
 
     found = labs.voices.search(search="renamed by", page_size=1)
     assert [each.voice_id for each in found.voices] == [added.voice_id]

@@ -102,6 +102,23 @@ def test_the_official_openai_client_speaks_by_id_and_by_name(server: RunningServ
         assert "Woman" in refused.value.message
 
 
+def test_the_openai_client_gets_every_format_at_any_speed(server: RunningServer, woman: str) -> None:
+    names = {"mp3": "mp3", "opus": "ogg", "aac": "aac", "flac": "flac", "wav": "wav"}
+    with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none") as client:
+        lengths_s: dict[float, list[float]] = {0.25: [], 4.0: []}
+        for speed, lengths in lengths_s.items():
+            for name, container_name in names.items():
+                audio = client.audio.speech.create(
+                    model="gpt-4o-mini-tts", voice=woman, input="Hello there.", response_format=name, speed=speed,
+                    instructions="calmly", extra_body={"seed": 3},
+                )  # fmt: skip
+                with av.open(io.BytesIO(audio.content)) as container:
+                    assert container_name in container.format.name
+                    rate = container.streams.audio[0].rate
+                    lengths.append(sum(frame.samples for frame in container.decode(audio=0)) / rate)
+    assert min(lengths_s[0.25]) > max(lengths_s[4.0])
+
+
 def test_the_openai_client_streams_pcm_at_24_khz(server: RunningServer, woman: str) -> None:
     with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none") as client:
         streaming = client.audio.speech.with_streaming_response

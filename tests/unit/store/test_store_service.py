@@ -14,7 +14,7 @@ from store_samples import ENCODER, clip, new_speaker, sha256, unit_vector
 
 from store.errors import BadArgument, BadName, BadVector, NameTaken, SpeakerNotFound
 from store.service import Store
-from store.types import ClipRecord, NewSpeaker, PrunePolicy, StoreConfig
+from store.types import ClipRecord, Naming, NewSpeaker, PrunePolicy, StoreConfig
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -136,6 +136,17 @@ def test_clips_it_already_has_change_nothing(store: Store) -> None:
     again = store.add_clips(speaker.id, ENCODER, [clip(2), clip(1)])
     assert again.revision == speaker.revision and again.updated_at == speaker.updated_at
     np.testing.assert_array_equal(again.vector, speaker.vector)
+
+
+def test_clips_and_a_name_are_taken_together_or_not_at_all(store: Store) -> None:
+    anna, _ = store.enrol(new_speaker("Anna", [1])), store.enrol(new_speaker("Ben", [2]))
+    for naming, error in ((Naming("ben"), NameTaken), (Naming(""), BadName)):
+        with pytest.raises(error):
+            store.add_clips(anna.id, ENCODER, [clip(3)], naming=naming)
+        assert store.get(anna.id).updated_at == anna.updated_at and store.get(anna.id).n_clips == 1
+    both = store.add_clips(anna.id, ENCODER, [clip(3)], naming=Naming("Ann", {"accent": "plain"}))
+    assert (both.name, dict(both.labels), both.n_clips) == ("Ann", {"accent": "plain"}, 2)
+    assert (store.get(anna.id).name, store.get(anna.id).n_clips) == ("Ann", 2)
 
 
 def test_clips_of_another_encoder_or_width_are_refused(store: Store) -> None:
