@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import time
 import wave
 from collections.abc import Callable
 from pathlib import Path
