@@ -45,7 +45,7 @@ def test_a_voice_lives_from_its_clips_to_its_end(labs: ElevenLabs, woman: str) -
     voice = labs.voices.get(added.voice_id)
     assert (voice.description, voice.labels) == ("an old man", {"accent": "broad"})
 
-    # By default the client tries a 409 again, and sends an empty form then.
+    # By default the client tries a 409 again; here the refusal itself is looked at.
     with pytest.raises(ApiError) as refused:
         labs.voices.update(added.voice_id, name="woman", files=clips, request_options={"max_retries": 0})
     _refused(refused.value, 409, "name_taken")
