@@ -3,7 +3,7 @@ import time
 
 import numpy as np
 import pytest
-from encoder_media import at_rate, encoded, wav
+from encoder_media import at_rate, wav
 from encoder_sounds import band, dog
 
 from encoder.errors import UnreadableAudio, UnusableSpeech
