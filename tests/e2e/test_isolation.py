@@ -136,14 +136,14 @@ def test_health_answers_while_speech_and_decoding_run(client: httpx.Client, woma
         speech = {"speaker_id": woman, "text": LONG[:1900], "speed": 0.25}
         work = [pool.submit(client.post, "/v1/speech", json=speech) for _ in range(2)]
         work += [pool.submit(client.post, "/v1/speakers/search", files=clip) for _ in range(2)]
-        times = []
-        while not all(job.done() for job in work) or len(times) < 20:
-            started = time.monotonic()
+        n_answers = 0
+        while not all(job.done() for job in work):
             assert client.get("/health/live").status_code == 200
-            times.append(time.monotonic() - started)
+            n_answers += 1
             time.sleep(0.02)
         assert all(job.result().status_code == 200 for job in work)
-    assert sorted(times)[int(len(times) * 0.99) - 1] < 0.2
+    # An event loop that waits for one of these answers a few times in between at most.
+    assert n_answers > 20
 
 
 def test_neither_texts_nor_uploads_are_kept(client: httpx.Client, server: RunningServer, man: str) -> None:

@@ -66,7 +66,7 @@ def test_sigterm_lets_streams_end_and_exits_with_0(other_server: Starter) -> Non
 
 
 def test_sigterm_does_not_wait_for_ever(other_server: Starter) -> None:
-    server = other_server(DRAIN_S="1")
+    server = other_server(DRAIN_S="1", SEND_TIMEOUT_S="3600")
     with httpx.Client(base_url=server.url, timeout=60) as client:
         body = {
             "speaker_id": enrol(client, "Idle reader"),
@@ -76,10 +76,8 @@ def test_sigterm_does_not_wait_for_ever(other_server: Starter) -> None:
             "speed": 0.25,
         }
         with client.stream("POST", "/v1/speech", json=body):
-            started = time.monotonic()
             server.process.send_signal(signal.SIGTERM)
-            assert server.process.wait(timeout=30) == 0
-            assert time.monotonic() - started < 15
+            assert server.process.wait(timeout=60) == 0
 
 
 def test_without_keys_the_network_is_refused(tmp_path: Path, voice_dir: Path) -> None:

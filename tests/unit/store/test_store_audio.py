@@ -233,11 +233,11 @@ def test_a_redis_that_is_gone_makes_misses_and_what_it_could_not_drop_goes_later
     assert cache.get(ANNA, "k") == SPEECH
     process.terminate()
     process.wait(10)
-    started = time.monotonic()
+    before = cache.usage().faults
     assert [cache.get(ANNA, "k") for _ in range(50)] == [None] * 50
     assert cache.put(ANNA, "l", SPEECH)
+    assert cache.usage().faults == before + 1, "one who waits warns the others"
     cache.drop([ANNA])
-    assert time.monotonic() - started < 2, "one who waits warns the others"
     path.unlink(missing_ok=True)
     process = begin()
     cache._rests_until_s = 0.0

@@ -5,7 +5,6 @@ import shutil
 import subprocess
 import sys
 import threading
-import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -237,10 +236,8 @@ def test_a_writer_that_never_ends_is_given_up_on(sqlite_config: StoreConfig) -> 
         Store.open(sqlite_config) as other,
         other._database.write(),
     ):
-        started = time.monotonic()
         with pytest.raises(StoreUnavailable, match="does not answer: database is locked"):
             store.enrol(new_speaker("Anna", [1]))
-        assert time.monotonic() - started < 5
         assert store.list().total == 0, "readers go on"
 
 
