@@ -41,7 +41,7 @@ def clean_text(text: str) -> str:
 def clean_name(name: str) -> str:
     """The name as it is stored. Raises: BadName."""
     cleaned = clean_text(name)
-    if not any(unicodedata.category(character) not in _INVISIBLE for character in cleaned):
+    if not is_visible(cleaned):
         raise BadName("bad_name", "name has no visible character: give 1 to 200 characters", limit=NAME_CHARACTERS)
     if len(cleaned) > NAME_CHARACTERS:
         message = f"name has {len(cleaned)} characters: give at most {NAME_CHARACTERS}"
@@ -50,6 +50,11 @@ def clean_name(name: str) -> str:
         # Such a name could answer for a deleted speaker's id.
         raise BadName("bad_name", "name has the form of a speaker id: choose another name")
     return cleaned
+
+
+def is_visible(text: str) -> bool:
+    """Whether any character of the text can be seen."""
+    return any(unicodedata.category(character) not in _INVISIBLE for character in text)
 
 
 def name_key(name: str) -> str:

@@ -1,4 +1,7 @@
-"""The list of speakers that were removed, kept beside the database so that a restored backup cannot bring one back."""
+"""The list of who was removed, kept beside the database so that a restored backup cannot bring anybody back.
+
+Ids of API keys that were ended stand on it too: no two ids are alike.
+"""
 
 import logging
 from collections.abc import Iterable
@@ -11,7 +14,7 @@ _log = logging.getLogger(__name__)
 
 
 class ErasureList:
-    """Ids of removed speakers, one a line, only ever added to."""
+    """Ids of removed speakers and ended keys, one a line, only ever added to."""
 
     def __init__(self, state_dir: Path) -> None:
         self._path = state_dir / "erased.ids"
@@ -50,6 +53,7 @@ def erase_again(database: Database, erasures: ErasureList) -> int:
         _log.warning("the list of erased speakers cannot be read: %s", error)
         return 0
     erasures.add(database.read_all(_gone) - listed)
+    _end_again(database, listed)
     returned, trashed = database.read_all(lambda unit: _returned(unit, listed))
     n_returned = len(returned) + len(trashed)
     if n_returned:
@@ -60,9 +64,20 @@ def erase_again(database: Database, erasures: ErasureList) -> int:
     return n_returned
 
 
+def _end_again(database: Database, listed: set[str]) -> None:
+    """Revokes keys that were ended since the backup which brought them back."""
+    returned = sorted(database.read_all(lambda unit: unit.keys.live()) & listed)
+    if returned:
+        _log.warning("%d API keys that had been ended came back and are revoked again", len(returned))
+        with database.write() as unit:
+            for key_id in returned:
+                key, _ = unit.keys.revoke(key_id)
+                unit.ledger.note("start", "key_revoke", 0, receipt={"key_id": key.id, "prefix": key.prefix})
+
+
 def _gone(unit: Reading) -> set[str]:
-    """Whose tombstones stand, and who cannot be brought back."""
-    return set(unit.speakers.removed_since(0)) - unit.trash.existing()
+    """Whose tombstones stand, who cannot be brought back, and which keys were revoked."""
+    return set(unit.speakers.removed_since(0)) - unit.trash.existing() | unit.keys.revoked()
 
 
 def _returned(unit: Reading, listed: set[str]) -> tuple[list[str], list[str]]:

@@ -4,8 +4,9 @@ StoreError
 ├── SpeakerNotFound      speaker_not_found
 ├── NameTaken            name_taken
 ├── KeyReused            key_reused
+├── KeyNotFound          api_key_not_found
 ├── BadName              bad_name
-├── BadArgument          bad_clip, bad_labels, bad_cursor, bad_limit, bad_policy
+├── BadArgument          bad_clip, bad_labels, bad_cursor, bad_limit, bad_policy, bad_key
 ├── BadVector            bad_vector, wrong_encoder
 ├── ArchiveRefused       archive_refused
 ├── StorageFull          storage_full
@@ -36,12 +37,16 @@ class KeyReused(StoreError):
     """The key of a request was used before, for another request."""
 
 
+class KeyNotFound(StoreError):
+    """No API key has this id."""
+
+
 class BadName(StoreError):
     """A name that is empty, too long, or has the form of a speaker id."""
 
 
 class BadArgument(StoreError):
-    """A clip's figures, labels, a cursor, a limit or a prune policy outside what the store takes."""
+    """A clip's figures, labels, a cursor, a limit, a prune policy or a key's terms outside what the store takes."""
 
 
 class BadVector(StoreError):

@@ -18,6 +18,7 @@ from sqlalchemy import (
     Text,
     TypeDecorator,
     UniqueConstraint,
+    false,
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
@@ -59,13 +60,17 @@ class Base(DeclarativeBase):
 
 
 class StateRow(Base):
-    """The one row that every writer locks first. `revision` rises with each change; `store_id` names this database."""
+    """The one row that every writer locks first. `revision` rises with each change; `store_id` names this database.
+
+    `keys_needed` is set with the first API key and never unset: who revokes or deletes the last one opens no door.
+    """
 
     __tablename__ = "state"
 
     id: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
     store_id: Mapped[str] = mapped_column(String(ID_CHARACTERS))
     revision: Mapped[int] = mapped_column(BigInteger)
+    keys_needed: Mapped[bool] = mapped_column(Boolean, default=False, server_default=false())
 
 
 class EncoderRow(Base):
@@ -172,6 +177,26 @@ class RequestKeyRow(Base):
     request_sha256: Mapped[str] = mapped_column(String(64))
     speaker_id: Mapped[str] = mapped_column(String(ID_CHARACTERS), index=True)
     expires_at: Mapped[datetime] = mapped_column(UtcDateTime, index=True)
+
+
+class ApiKeyRow(Base):
+    """A key of a client: its terms, and of its secret only the SHA-256 and how it begins."""
+
+    __tablename__ = "api_keys"
+    __table_args__ = (Index(None, "created_at", "id"),)
+
+    id: Mapped[str] = mapped_column(String(ID_CHARACTERS), primary_key=True)
+    name: Mapped[str] = mapped_column(Text)
+    prefix: Mapped[str] = mapped_column(String(16))
+    secret_sha256: Mapped[str] = mapped_column(String(64), unique=True)
+    scopes: Mapped[list[str]] = mapped_column(JSON)
+    requests_per_minute: Mapped[int | None] = mapped_column(Integer)
+    characters_per_month: Mapped[int | None] = mapped_column(BigInteger)
+    max_speakers: Mapped[int | None] = mapped_column(Integer)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    expires_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    revoked_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    last_used_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
 
 
 class TombstoneRow(Base):

@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 
 from store.connections import WRITING, connect, overwrite_removed, refilling, translated_faults
 from store.errors import StoreUnavailable
+from store.keys import KeyRepository
 from store.ledger import Ledger
 from store.speakers import SpeakerRepository
 from store.tables import StateRow
@@ -29,10 +30,11 @@ class Reading:
     speakers: SpeakerRepository
     trash: TrashRepository
     ledger: Ledger
+    keys: KeyRepository
 
     @classmethod
     def of(cls, session: Session) -> Self:
-        return cls(SpeakerRepository(session), TrashRepository(session), Ledger(session))
+        return cls(SpeakerRepository(session), TrashRepository(session), Ledger(session), KeyRepository(session))
 
 
 @dataclass(frozen=True, slots=True)

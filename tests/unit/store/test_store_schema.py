@@ -17,19 +17,20 @@ from store_samples import ENCODER, new_speaker, sha256, unit_vector
 
 from store.connections import connect
 from store.errors import SchemaMismatch
-from store.schema import _alembic_config, check_schema, migrate
+from store.schema import _alembic_config, _scripts, check_schema, migrate
 from store.service import Store
 from store.tables import Base
 from store.types import StoreConfig
 
 ROOT = Path(__file__).parents[3]
+HEAD = _scripts().get_current_head()
 SPEAKER_ID = "0b9d3a50-7d0c-4d1e-9a53-1f0f6f9f1d11"
 NEXT = """
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0003"
-down_revision = "0002"
+revision = "9999"
+down_revision = "{head}"
 
 
 def upgrade() -> None:
@@ -115,7 +116,7 @@ def test_a_filled_first_revision_is_migrated_up_and_down_without_a_loss(bare_con
             names = ", ".join(row), ", ".join(f":{name}" for name in row)
             connection.execute(text(f"INSERT INTO {table} ({names[0]}) VALUES ({names[1]})"), row)
     for _ in range(2):
-        assert migrate(bare_config) == "0002"
+        assert migrate(bare_config) == HEAD
         with engine.connect() as connection:
             for table in rows:
                 assert connection.execute(text(f"SELECT count(*) FROM {table}")).scalar_one() == 1, table
@@ -140,7 +141,7 @@ def run_alembic(config: StoreConfig, verb: Callable[[Config, str], None], revisi
 def test_processes_that_start_at_once_migrate_once(bare_config: StoreConfig, tmp_path: Path) -> None:
     with ThreadPoolExecutor(4) as threads:
         jobs = [threads.submit(run, "print(migrate(config))", bare_config, tmp_path) for _ in range(4)]
-        assert {job.result() for job in jobs} == {"0002"}
+        assert {job.result() for job in jobs} == {HEAD}
     with Store.open(bare_config) as store:
         assert store.stats().revision == 0
 
@@ -149,13 +150,13 @@ def test_older_is_migrated_and_newer_is_refused(config: StoreConfig, tmp_path: P
     """A copy of the packages with one more revision stands for the next release."""
     for package in ("store", "migrations"):
         shutil.copytree(ROOT / package, tmp_path / "next" / package, ignore=shutil.ignore_patterns("__pycache__"))
-    (tmp_path / "next" / "migrations" / "versions" / "0003_next.py").write_text(NEXT)
+    (tmp_path / "next" / "migrations" / "versions" / "9999_next.py").write_text(NEXT.format(head=HEAD))
     ask = "try:\n    print(check_schema(config))\nexcept Exception as error:\n    print(error.code, error)"
     answer = run(ask, config, tmp_path, tmp_path / "next")
     assert answer.startswith("schema_older") and "voicekin doctor --migrate" in answer
-    assert run("print(migrate(config))", config, tmp_path, tmp_path / "next") == "0003"
+    assert run("print(migrate(config))", config, tmp_path, tmp_path / "next") == "9999"
     for call in (check_schema, migrate, Store.open):
         with pytest.raises(SchemaMismatch, match="update the program") as caught:
             call(config)
-        assert caught.value.details == {"expected": "0002", "measured": "0003"}
+        assert caught.value.details == {"expected": HEAD, "measured": "9999"}
         assert caught.value.code == "schema_newer"
