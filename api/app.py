@@ -14,7 +14,8 @@ from api import problems
 from api.context import Context
 from api.host import Host
 from api.middleware import ELEVENLABS_KEY, REQUEST_ID, Gateway, error_response
-from api.routes import admin, elevenlabs, health, openai, speakers, speech
+from api.routes import admin, elevenlabs, health, keys, openai, speakers, speech
+from api.routes.documented import say_scopes
 from api.settings import Settings
 
 _EXPOSED = [
@@ -43,8 +44,10 @@ def create_app(settings: Settings) -> FastAPI:
         lifespan=lifespan,
     )
     app.state.context = context
-    for module in (speakers, speech, openai, elevenlabs, admin, health):
+    modules = (speakers, speech, openai, elevenlabs, admin, keys, health)
+    for module in modules:
         app.include_router(module.router)
+    say_scopes(app, [module.router for module in modules])
     _add_error_handlers(app)
     app.add_middleware(Gateway, metrics=context.metrics, max_upload_bytes=settings.max_upload_bytes)
     if origins := settings.origins():

@@ -1,21 +1,24 @@
 """What the routes take from the application: open services, workers, metrics and access, never a global."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from functools import partial
+from typing import Annotated, Any
 
 from fastapi import Depends, Header, Request
 from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBearer
 
-from api.access import Access
+from api.access import Access, Caller
 from api.host import Host
 from api.middleware import ELEVENLABS_KEY, Metrics
 from api.services import Services
 from api.settings import Settings
 from api.work import Workers
+from store.key_types import ADMIN as ADMIN_SCOPE
+from store.key_types import ENROL as ENROL_SCOPE
+from store.key_types import SPEAK as SPEAK_SCOPE
+from store.key_types import KeyLook
 
-_BEARER = HTTPBearer(auto_error=False, description="One of VOICEKIN_API_KEYS; admin routes take VOICEKIN_ADMIN_KEY.")
-
-
+_BEARER = HTTPBearer(auto_error=False, description="A configured key, or one that `POST /v1/admin/keys` made.")
 _ELEVENLABS = APIKeyHeader(name=ELEVENLABS_KEY, auto_error=False, description="The same, by ElevenLabs' clients.")
 
 
@@ -61,15 +64,31 @@ def _key(
     return bearer.credentials if bearer else elevenlabs
 
 
-_Key = Annotated[str | None, Depends(_key)]
+async def _caller(context: ContextDep, key: Annotated[str | None, Depends(_key)]) -> Caller:
+    configured = context.access.configured(key)
+    if configured is not None:
+        return configured
+
+    def look_up(secret: str | None) -> KeyLook:
+        return context.host.services.store.look_up_key(secret)
+
+    caller = await context.queries.run(partial(context.access.caller, key, look_up))
+    if caller.key is not None:
+        context.host.services.keys.add(caller.key.id)
+    return caller
 
 
-def _client(context: ContextDep, key: _Key) -> None:
-    context.access.check_client(key)
+CallerDep = Annotated[Caller, Depends(_caller)]
 
 
-def _admin(context: ContextDep, key: _Key) -> None:
-    context.access.check_admin(key)
+@dataclass(frozen=True)
+class Needs:
+    """Lets callers in that have one of the scopes; which ones stands in the OpenAPI document."""
+
+    scopes: frozenset[str]
+
+    async def __call__(self, context: ContextDep, caller: CallerDep) -> None:
+        context.access.check(caller, self.scopes)
 
 
 def _services(context: ContextDep) -> Services:
@@ -81,7 +100,12 @@ def _reuse(cache_control: Annotated[str, Header(description="no-cache: speak ane
     return not {"no-cache", "no-store"} & {directive.strip().lower() for directive in cache_control.split(",")}
 
 
-CLIENT = Depends(_client)
-ADMIN = Depends(_admin)
+def _needs(*scopes: str) -> Any:
+    return Depends(Needs(frozenset(scopes)))
+
+
+SPEAK, ENROL, ADMIN = _needs(SPEAK_SCOPE), _needs(ENROL_SCOPE), _needs(ADMIN_SCOPE)
+# What reads and compares: any client's key.
+CLIENT = _needs(SPEAK_SCOPE, ENROL_SCOPE)
 ServicesDep = Annotated[Services, Depends(_services)]
 ReuseDep = Annotated[bool, Depends(_reuse)]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from api.command_line import ACTOR
 from api.errors import RequestRefused, ServerRefused
+from api.keys_door import Keys, LocalKeys, RemoteKeys
 from api.settings import Settings
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ class Audio:
 class Door(Protocol):
     """The verbs of the service; each gives the document that the HTTP route gives."""
 
+    @property
+    def keys(self) -> Keys: ...
     def enrol(
         self, name: str, clips: Sequence[Path], labels: Mapping[str, str], model: str | None = None
     ) -> Document: ...
@@ -81,6 +84,7 @@ class LocalDoor:
     def __init__(self, settings: Settings, store: Any) -> None:
         self._settings = settings
         self._store = store
+        self.keys: Keys = LocalKeys(store)
 
     def enrol(self, name: str, clips: Sequence[Path], labels: Mapping[str, str], model: str | None = None) -> Document:
         from api.schemas import EnrolledOut
@@ -155,6 +159,7 @@ class RemoteDoor:
 
     def __init__(self, client: Any) -> None:
         self._client = client
+        self.keys: Keys = RemoteKeys(self._ask)
 
     def enrol(self, name: str, clips: Sequence[Path], labels: Mapping[str, str], model: str | None = None) -> Document:
         files = [("clips", (path.name, data)) for path, data in zip(clips, read_clips(clips), strict=True)]

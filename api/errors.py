@@ -7,7 +7,7 @@ ApiError
 ├── TooLarge         too_large
 ├── FormatUnknown    format_unknown
 ├── ModelUnknown     model_unknown
-├── AccessRefused    key_missing, key_wrong, admin_disabled
+├── AccessRefused    key_missing, key_wrong, key_expired, key_revoked, scope_missing, admin_disabled
 ├── NotReady         starting, draining
 ├── TooBusy          too_busy
 ├── ServerRefused    server_unreachable, server_failed, and what the server's own code was
@@ -50,7 +50,7 @@ class ModelUnknown(ApiError):
 
 
 class AccessRefused(ApiError):
-    """The key is missing, wrong or not configured."""
+    """The key is missing, wrong or over, or is not for this."""
 
 
 class NotReady(ApiError):

@@ -119,6 +119,7 @@ class Host:
     async def _flush(self) -> None:
         try:
             await anyio.to_thread.run_sync(self.services.speaking.usage.flush)
+            await anyio.to_thread.run_sync(self.services.keys.flush)
             await anyio.to_thread.run_sync(self.services.speaking.voices.sweep)
         except ROOTS as error:
-            logger.warning("uses of speakers could not be written (%s): %s", error.code, error.message)
+            logger.warning("uses of speakers and keys could not be written (%s): %s", error.code, error.message)

@@ -55,6 +55,7 @@ KINDS: Mapping[type[Exception], Kind] = {
     store_errors.SpeakerNotFound: Kind(404, "No such speaker"),
     store_errors.NameTaken: Kind(409, "The name is taken"),
     store_errors.KeyReused: Kind(422, "The key belongs to another request"),
+    store_errors.KeyNotFound: Kind(404, "No such key"),
     store_errors.BadName: Kind(422, "The name cannot be used"),
     store_errors.BadArgument: Kind(422, "The request cannot be used"),
     store_errors.BadVector: Kind(409, "The vector cannot be stored"),
@@ -68,6 +69,7 @@ STATUS_OF_CODE: Mapping[str, int] = {
     "text_too_long": 413,
     "too_large": 413,
     "admin_disabled": 403,
+    "scope_missing": 403,
     "deadline_missed": 504,
 }
 _OPENAI_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
@@ -83,6 +85,9 @@ _ELEVENLABS_FIELDS = {
 _ELEVENLABS_CODES = {
     "speaker_not_found": "voice_not_found",
     "key_wrong": "invalid_api_key",
+    "key_expired": "invalid_api_key",
+    "key_revoked": "invalid_api_key",
+    "scope_missing": "missing_permissions",
     "key_missing": "needs_authorization",
 }
 # Fields that clients send under another name: what is right, and what is often seen.

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from api.access import KeyLog
 from api.enrolment import Enrolment
 from api.errors import SettingsError
 from api.rendering import Rendering
@@ -35,6 +36,7 @@ class Services:
     enrolment: Enrolment
     speaking: Speaking
     rendering: Rendering
+    keys: KeyLog
 
 
 @contextmanager
@@ -45,7 +47,9 @@ def open_services(settings: Settings) -> Iterator[Services]:
         voices = stack.enter_context(open_voices(settings))
         enrolment = stack.enter_context(open_enrolment(settings, store, voices))
         speaking = stack.enter_context(open_speaking(settings, store, voices))
-        yield Services(store, enrolment, speaking, Rendering(speaking))
+        keys = KeyLog(store.touch_keys)
+        stack.callback(keys.flush)
+        yield Services(store, enrolment, speaking, Rendering(speaking), keys)
 
 
 @contextmanager

@@ -37,10 +37,15 @@ class Settings(BaseSettings):
         default="", description="Comma-separated origins that browsers may call from; none by default."
     )
     api_keys: SecretStr = Field(
-        default=SecretStr(""), description="Comma-separated keys of clients; none is open, on loopback."
+        default=SecretStr(""),
+        description="Comma-separated keys that may speak and enrol; no key at all is open, on loopback.",
+    )
+    require_keys: bool = Field(
+        default=False,
+        description="Need a key even before the first was made, so that the server may listen beyond loopback.",
     )
     admin_key: SecretStr = Field(
-        default=SecretStr(""), description="Key of the admin routes; they answer 403 without one."
+        default=SecretStr(""), description="Key that may do everything; `voicekin keys` makes others."
     )
     state_dir: Path = Field(default=Path("state"), description="Folder of the database and of files derived from it.")
     database_url: SecretStr = Field(

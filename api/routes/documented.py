@@ -1,12 +1,17 @@
 """The error replies of a route, for the OpenAPI document."""
 
+from collections.abc import Iterable
 from typing import Any
+
+from fastapi import APIRouter, FastAPI
+from fastapi.routing import APIRoute
 
 from api import problems
 from api.catalogue import CODES
+from api.context import Needs
 from api.schemas import ElevenLabsError, OpenAIError, Problem
 
-ANY = "key_missing key_wrong starting draining too_busy store_unavailable"
+ANY = "key_missing key_wrong key_expired key_revoked scope_missing starting draining too_busy store_unavailable"
 UPLOAD = (
     "missing_field bad_field bad_multipart too_many_clips too_large empty no_audio bad_container unsupported_format "
     "decode_timeout too_many_bytes decoded_too_long no_speech too_little_speech bad_clip bad_vector storage_full"
@@ -23,6 +28,28 @@ READY = (
 
 _REQUEST_ID = "0d3b7f3c"
 Replies = dict[int | str, dict[str, Any]]
+
+
+def say_scopes(app: FastAPI, routers: Iterable[APIRouter]) -> None:
+    """Has the OpenAPI document tell for each operation in `x-voicekin-scopes` which scopes open it, one of them."""
+    make, routes = app.openapi, [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
+
+    def openapi() -> dict[str, Any]:
+        document = make()
+        for route in routes:
+            for method in sorted(route.methods or ()):
+                operation = document["paths"].get(route.path_format, {}).get(method.lower())
+                if operation is not None and (scopes := scopes_of(route)):
+                    operation["x-voicekin-scopes"] = sorted(scopes)
+        return document
+
+    app.openapi = openapi  # type: ignore[method-assign]
+
+
+def scopes_of(route: APIRoute) -> frozenset[str]:
+    """The scopes of which a caller needs one; empty where the route is open to all."""
+    needs = [each.call.scopes for each in route.dependant.dependencies if isinstance(each.call, Needs)]
+    return frozenset.intersection(*needs) if needs else frozenset()
 
 
 def form_of(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:

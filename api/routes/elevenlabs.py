@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 
 from api.audio_out import RATED_FORMATS, AudioFormat, find_format
-from api.context import CLIENT, Context, ContextDep, ReuseDep, ServicesDep
+from api.context import CLIENT, ENROL, SPEAK, Context, ContextDep, ReuseDep, ServicesDep
 from api.elevenlabs import (
     DEFAULT_SETTINGS,
     AddedOut,
@@ -55,6 +55,7 @@ _DEFAULT_FORMAT = "mp3_44100_128"
     "/v1/text-to-speech/{voice_id}",
     response_class=Response,
     responses={200: _AUDIO, **elevenlabs_errors(SPEECH, ANY)},
+    dependencies=[SPEAK],
 )
 async def speak(
     voice_id: str,
@@ -75,6 +76,7 @@ async def speak(
     "/v1/text-to-speech/{voice_id}/stream",
     response_class=Response,
     responses={200: _AUDIO, **elevenlabs_errors(SPEECH, ANY)},
+    dependencies=[SPEAK],
 )
 async def stream(
     voice_id: str,
@@ -94,6 +96,7 @@ async def stream(
     "/v1/text-to-speech/{voice_id}/with-timestamps",
     response_class=Response,
     responses={200: _TIMED, **elevenlabs_errors(SPEECH, ANY)},
+    dependencies=[SPEAK],
 )
 async def speak_timed(
     voice_id: str,
@@ -114,6 +117,7 @@ async def speak_timed(
     "/v1/text-to-speech/{voice_id}/stream/with-timestamps",
     response_class=Response,
     responses={200: _TIMED, **elevenlabs_errors(SPEECH, ANY)},
+    dependencies=[SPEAK],
 )
 async def stream_timed(
     voice_id: str,
@@ -158,6 +162,7 @@ async def search_voices(
     "/v1/voices/add",
     responses=elevenlabs_errors("name_taken", "bad_name", "bad_labels", UPLOAD, ANY),
     openapi_extra=form_of({**_VOICE_FIELDS, "files": _FILES}, ["name", "files"]),
+    dependencies=[ENROL],
 )
 async def add(request: Request, context: ContextDep, services: ServicesDep) -> AddedOut:
     """Enrol a speaker from clips of one voice."""
@@ -181,7 +186,7 @@ async def read(voice_id: str, context: ContextDep, services: ServicesDep) -> Ele
     return ElevenLabsVoiceOut.of(await _speaker(context, services, voice_id))
 
 
-@router.delete("/v1/voices/{voice_id}", responses=elevenlabs_errors("speaker_not_found", ANY))
+@router.delete("/v1/voices/{voice_id}", responses=elevenlabs_errors("speaker_not_found", ANY), dependencies=[ENROL])
 async def delete(voice_id: str, context: ContextDep, services: ServicesDep) -> DoneOut:
     """Delete a speaker and everything derived from its clips."""
     await context.queries.run(partial(services.store.delete, voice_id, actor="http"))
@@ -192,6 +197,7 @@ async def delete(voice_id: str, context: ContextDep, services: ServicesDep) -> D
     "/v1/voices/{voice_id}/edit",
     responses=elevenlabs_errors("speaker_not_found name_taken bad_name bad_labels wrong_encoder", UPLOAD, ANY),
     openapi_extra=form_of({**_VOICE_FIELDS, "files": _FILES}, ["name"]),
+    dependencies=[ENROL],
 )
 async def edit(voice_id: str, request: Request, context: ContextDep, services: ServicesDep) -> DoneOut:
     """Change a speaker's name, description or labels, and add clips to it."""
@@ -215,7 +221,9 @@ async def settings(voice_id: str, context: ContextDep, services: ServicesDep) ->
 
 
 @router.post(
-    "/v1/voices/{voice_id}/settings/edit", responses=elevenlabs_errors("speaker_not_found settings_not_kept", ANY)
+    "/v1/voices/{voice_id}/settings/edit",
+    responses=elevenlabs_errors("speaker_not_found settings_not_kept", ANY),
+    dependencies=[ENROL],
 )
 async def edit_settings(voice_id: str, context: ContextDep, services: ServicesDep) -> DoneOut:
     """Refused: settings are a request's own, none are kept with a voice."""

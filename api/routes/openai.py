@@ -6,7 +6,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from api.audio_out import find_format
-from api.context import CLIENT, ContextDep, ReuseDep, ServicesDep
+from api.context import CLIENT, SPEAK, ContextDep, ReuseDep, ServicesDep
 from api.elevenlabs import ElevenLabsModelOut
 from api.envelopes import EVENTS
 from api.errors import ModelUnknown
@@ -24,7 +24,12 @@ router = APIRouter(prefix="/v1", tags=["openai"], dependencies=[CLIENT])
 _ALIASES = ("tts-1", "tts-1-hd", "gpt-4o-mini-tts")
 
 
-@router.post("/audio/speech", response_class=Response, responses={200: AUDIO_REPLY, **openai_errors(SPEECH, ANY)})
+@router.post(
+    "/audio/speech",
+    response_class=Response,
+    responses={200: AUDIO_REPLY, **openai_errors(SPEECH, ANY)},
+    dependencies=[SPEAK],
+)
 async def speak(body: OpenAISpeechIn, context: ContextDep, services: ServicesDep, reuse: ReuseDep) -> Response:
     """Speak a text, in OpenAI's shape; `voice` is a speaker's id or name. The audio is streamed."""
     speaker = await context.queries.run(partial(find_speaker, services.store, body.voice_key))

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Header, Query, Request, Response
 
-from api.context import CLIENT, ContextDep, ServicesDep
+from api.context import CLIENT, ENROL, ContextDep, ServicesDep
 from api.errors import RequestRefused
 from api.multipart import Upload, read_labels, read_upload
 from api.routes.documented import ANY, UPLOAD, errors, form_of
@@ -37,6 +37,7 @@ K = Annotated[int, Query(ge=1, le=100, description="How many.")]
         },
         ["name", "clips"],
     ),
+    dependencies=[ENROL],
 )
 async def enrol(
     request: Request,
@@ -67,6 +68,7 @@ async def enrol(
     "/{speaker_id}/clips",
     responses=errors("speaker_not_found", "wrong_encoder", UPLOAD, ANY),
     openapi_extra=form_of({"clips": _CLIPS}, ["clips"]),
+    dependencies=[ENROL],
 )
 async def add_clips(speaker_id: str, request: Request, context: ContextDep, services: ServicesDep) -> EnrolledOut:
     """Add clips to a speaker; the mean of its voice is renewed."""
@@ -127,14 +129,18 @@ async def read(speaker_id: str, context: ContextDep, services: ServicesDep) -> S
     return SpeakerDetailOut.of(await context.queries.run(partial(services.store.get, speaker_id)))
 
 
-@router.patch("/{speaker_id}", responses=errors("speaker_not_found name_taken bad_name bad_labels bad_field", ANY))
+@router.patch(
+    "/{speaker_id}",
+    responses=errors("speaker_not_found name_taken bad_name bad_labels bad_field", ANY),
+    dependencies=[ENROL],
+)
 async def change(speaker_id: str, body: SpeakerChange, context: ContextDep, services: ServicesDep) -> SpeakerOut:
     """Change a speaker's name or labels, or pin it."""
     work = partial(services.store.update, speaker_id, name=body.name, labels=body.labels, pinned=body.pinned)
     return SpeakerOut.of(await context.queries.run(work))
 
 
-@router.delete("/{speaker_id}", status_code=204, responses=errors("speaker_not_found", ANY))
+@router.delete("/{speaker_id}", status_code=204, responses=errors("speaker_not_found", ANY), dependencies=[ENROL])
 async def delete(
     speaker_id: str,
     context: ContextDep,
@@ -146,7 +152,7 @@ async def delete(
     return Response(status_code=204)
 
 
-@router.post("/{speaker_id}/undelete", responses=errors("speaker_not_found", "name_taken", ANY))
+@router.post("/{speaker_id}/undelete", responses=errors("speaker_not_found", "name_taken", ANY), dependencies=[ENROL])
 async def undelete(speaker_id: str, context: ContextDep, services: ServicesDep) -> SpeakerOut:
     """Bring a deleted speaker back, with its id, its clips and its uses."""
     return SpeakerOut.of(await context.queries.run(partial(services.store.bring_back, speaker_id, actor="http")))

@@ -5,7 +5,7 @@ from dataclasses import replace
 from fastapi import APIRouter, Request, Response
 
 from api.audio_out import FORMATS, find_format
-from api.context import CLIENT, ContextDep, ReuseDep, ServicesDep
+from api.context import SPEAK, ContextDep, ReuseDep, ServicesDep
 from api.envelopes import LINES
 from api.forms import AudioForm, timed_form
 from api.replies import BARE, streamed, whole
@@ -13,7 +13,7 @@ from api.routes.documented import ANY, SPEECH, errors
 from api.schemas import SpeechIn
 from api.timing import TimedSpeechOut
 
-router = APIRouter(prefix="/v1/speech", tags=["speech"], dependencies=[CLIENT])
+router = APIRouter(prefix="/v1/speech", tags=["speech"], dependencies=[SPEAK])
 _BINARY = {"schema": {"type": "string", "format": "binary"}}
 _HEADERS = {
     "X-Voicekin-Audio-Seconds": "Length of the speech; not on streams.",

@@ -66,6 +66,7 @@ def test_the_network_needs_keys_or_an_explicit_word(environment: pytest.MonkeyPa
     for host in ("0.0.0.0", "::", "192.168.1.5", "example.org"):
         with pytest.raises(SettingsError, match="--allow-open"):
             check_binding(settings, host)
-    check_binding(settings.model_copy(update={"allow_open": True}), "0.0.0.0")
+    for word in ("allow_open", "require_keys"):
+        check_binding(settings.model_copy(update={word: True}), "0.0.0.0")
     environment.setenv("VOICEKIN_API_KEYS", "k")
     check_binding(load_settings(), "0.0.0.0")
