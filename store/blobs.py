@@ -24,7 +24,7 @@ _OWNER = "store.id"
 _MANY = 1000
 # Other servers may share the folder, so what one process has counted grows old.
 _COUNT_EVERY_S = 3600.0
-_NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
+NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
 
 
 class ClipFolder:
@@ -59,10 +59,10 @@ class ClipFolder:
         with _room():
             for sha256, data in clips.items():
                 if not (folder / sha256).exists():
-                    _write(folder / sha256, data)
+                    write_whole(folder / sha256, data)
                     self._add(len(data))
-            _sync(folder)
-            _sync(self._root)
+            sync_folder(folder)
+            sync_folder(self._root)
 
     def keep_only(self, speaker_id: str, digests: Collection[str]) -> None:
         """Removes every file but these clips; for the speaker's turn. Raises: OSError."""
@@ -121,7 +121,7 @@ class ClipFolder:
                 return owner.read_text("ascii") == store_id
             except FileNotFoundError:
                 self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
-                _write(owner, store_id.encode())
+                write_whole(owner, store_id.encode())
             return True
 
     def is_free_for(self, store_id: str) -> bool:
@@ -168,7 +168,7 @@ def _room() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in _NO_ROOM:
+        if error.errno not in NO_ROOM:
             message = f"the folder of kept clips cannot be written: {error.strerror}; nothing was enrolled"
             raise StoreUnavailable("store_unavailable", message) from error
         message = "the disk of the kept clips is full: make room and try again; nothing was enrolled"
@@ -182,7 +182,8 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _write(path: Path, data: bytes) -> None:
+def write_whole(path: Path, data: bytes) -> None:
+    """A file that is there whole or not at all, readable by the server's user only. Raises: OSError."""
     fresh = path.with_name(f"{path.name}.{uuid.uuid4().hex}.part")
     try:
         with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
@@ -194,7 +195,8 @@ def _write(path: Path, data: bytes) -> None:
         fresh.unlink(missing_ok=True)
 
 
-def _sync(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Has the names in a folder on disk when it returns. Raises: OSError."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -14,6 +14,7 @@ from store.erasures import ErasureList, erase_again
 from store.errors import StoreError
 from store.following import IndexFollower
 from store.index import SpeakerIndex, check_library
+from store.jobs import Jobs
 from store.schema import check_schema
 from store.snapshot import SnapshotFile
 from store.types import StoreConfig
@@ -40,6 +41,7 @@ class StoreCore:
         self._erasures = ErasureList(config.state_dir)
         self._clips = ClipFolder(config.state_dir)
         self._audio: AudioCache | None = None
+        self.jobs = Jobs(self._database, config.state_dir, config.job_keep_s)
 
     @classmethod
     def open(cls, config: StoreConfig) -> Self:
@@ -50,9 +52,10 @@ class StoreCore:
         try:
             with translated_faults():
                 use_write_ahead_log(store._database.engine)
-            erase_again(store._database, store._erasures)
+            erase_again(store._database, store._erasures, store.jobs.end_of_speakers)
             store._overwrite_removed()
             store._sweep_clips()
+            store._tidy_jobs()
             store._open_audio()
             store._follower.open()
             if config.watch_every_s > 0:
@@ -90,7 +93,14 @@ class StoreCore:
         self._drop_derived(speaker_ids)
         if self._audio is not None:
             self._audio.drop(speaker_ids)
+        self._tidy_jobs()
         self._follow_commit()
+
+    def _tidy_jobs(self) -> None:
+        try:
+            self.jobs.tidy()
+        except (StoreError, OSError) as error:
+            _log.warning("pieces of ended jobs could not be removed now and will at the next start: %s", error)
 
     def _drop_derived(self, speaker_ids: Iterable[str]) -> None:
         """What this process remembers of speakers that went, here or in another process."""

@@ -4,11 +4,11 @@ Ids of API keys that were ended stand on it too: no two ids are alike.
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 from store.checks import as_speaker_id
-from store.unit_of_work import Database, Reading
+from store.unit_of_work import Database, Reading, UnitOfWork
 
 _log = logging.getLogger(__name__)
 
@@ -42,9 +42,12 @@ class ErasureList:
             _log.warning("the list of erased speakers could not be extended: %s", error)
 
 
-def erase_again(database: Database, erasures: ErasureList) -> int:
+def erase_again(
+    database: Database, erasures: ErasureList, end_jobs: Callable[[UnitOfWork, Collection[str]], None]
+) -> int:
     """Removes listed speakers that a restored backup brought back, and lists what SQL knows to be gone; how many came.
 
+    `end_jobs` ends what they have a part in.
     Raises: StorageFull, StoreUnavailable.
     """
     try:
@@ -60,6 +63,7 @@ def erase_again(database: Database, erasures: ErasureList) -> int:
         _log.warning("%d erased speakers had come back, from a backup perhaps, and are erased again", n_returned)
         with database.write() as unit:
             n_clips = unit.speakers.remove(returned, unit.revision) + unit.trash.remove(trashed)[1]
+            end_jobs(unit, returned)
             unit.ledger.note("start", "erase_again", n_returned, n_clips)
     return n_returned
 

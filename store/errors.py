@@ -9,7 +9,9 @@ StoreError
 ├── BadArgument          bad_clip, bad_labels, bad_cursor, bad_limit, bad_policy, bad_key
 ├── BadVector            bad_vector, wrong_encoder
 ├── ArchiveRefused       archive_refused
-├── StorageFull          storage_full
+├── JobNotFound          job_not_found
+├── TooManyJobs          too_many_jobs
+├── StorageFull          storage_full, jobs_full
 ├── SchemaMismatch       schema_missing, schema_older, schema_newer
 └── StoreUnavailable     store_unavailable
 """
@@ -57,8 +59,16 @@ class ArchiveRefused(StoreError):
     """An archive that is damaged, of another format, or that cannot be written; nothing of it was taken."""
 
 
+class JobNotFound(StoreError):
+    """No such job, or no longer."""
+
+
+class TooManyJobs(StoreError):
+    """As many jobs wait as may."""
+
+
 class StorageFull(StoreError):
-    """The disk has no room; nothing was written."""
+    """The disk, or the part of it that may be used, has no room; nothing was written."""
 
 
 class SchemaMismatch(StoreError):

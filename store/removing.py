@@ -97,6 +97,7 @@ class Removing(StoreCore):
         if to_trash:
             unit.trash.copy(ids, now, now + timedelta(seconds=self._config.grace_s))
         n_clips = unit.speakers.remove(ids, unit.revision)
+        self.jobs.end_of_speakers(unit, ids)
         if to_trash:
             unit.ledger.note(actor, action, len(ids), n_clips)
             return None

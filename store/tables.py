@@ -166,9 +166,9 @@ class TrashedClipRow(ClipColumns, Base):
 
 
 class RequestKeyRow(Base):
-    """An enrolment that was answered under a client's key, so that a repeated request enrols nobody twice.
+    """An enrolment, or a job, that was answered under a client's key, so that a repeated request makes nothing twice.
 
-    Only digests are kept; that of the request is emptied when the speaker goes.
+    Only digests are kept; that of the request is emptied when what it made goes. `speaker_id` is a job's for a job.
     """
 
     __tablename__ = "request_keys"
@@ -220,3 +220,65 @@ class AuditRow(Base):
     n_speakers: Mapped[int] = mapped_column(Integer)
     n_clips: Mapped[int] = mapped_column(Integer)
     receipt: Mapped[dict[str, object] | None] = mapped_column(JSON(none_as_null=True))
+
+
+class JobRow(Base):
+    """A long text that is spoken piece by piece. Its text goes when nothing of it can be heard any more.
+
+    `owner` alone speaks it, until `owned_until`; without an owner nobody does before that time. What the pieces add up
+    to stands here too.
+    """
+
+    __tablename__ = "jobs"
+    __table_args__ = (Index(None, "created_at", "id"),)
+
+    id: Mapped[str] = mapped_column(String(ID_CHARACTERS), primary_key=True)
+    title: Mapped[str] = mapped_column(Text)
+    text: Mapped[str] = mapped_column(Text, deferred=True)
+    options: Mapped[dict[str, object]] = mapped_column(JSON)
+    chapters: Mapped[list[list[object]]] = mapped_column(JSON)
+    state: Mapped[str] = mapped_column(String(20))
+    code: Mapped[str | None] = mapped_column(Text)
+    detail: Mapped[str | None] = mapped_column(Text)
+    model: Mapped[str | None] = mapped_column(Text)
+    n_chars: Mapped[int] = mapped_column(Integer)
+    chars_done: Mapped[int] = mapped_column(Integer, default=0)
+    n_pieces: Mapped[int] = mapped_column(Integer)
+    n_done: Mapped[int] = mapped_column(Integer, default=0)
+    n_bad: Mapped[int] = mapped_column(Integer, default=0)
+    n_samples: Mapped[int] = mapped_column(BigInteger, default=0)
+    n_bytes: Mapped[int] = mapped_column(BigInteger, default=0)
+    expected_bytes: Mapped[int] = mapped_column(BigInteger)
+    sample_rate: Mapped[int | None] = mapped_column(Integer)
+    spent_s: Mapped[float] = mapped_column(Float, default=0.0)
+    owner: Mapped[str | None] = mapped_column(String(ID_CHARACTERS))
+    owned_until: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    started_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    finished_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    expires_at: Mapped[datetime | None] = mapped_column(UtcDateTime, index=True)
+
+
+class JobPieceRow(Base):
+    """One piece of a job: a place in its text, who says it, and the file in which it lies once it is spoken.
+
+    `voice_sha256` is over all that shaped its sound besides the job's own options.
+    """
+
+    __tablename__ = "job_pieces"
+
+    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True)
+    number: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
+    speaker_id: Mapped[str] = mapped_column(String(ID_CHARACTERS), index=True)
+    start_char: Mapped[int] = mapped_column(Integer)
+    stop_char: Mapped[int] = mapped_column(Integer)
+    pause_s: Mapped[float] = mapped_column(Float)
+    state: Mapped[str] = mapped_column(String(20))
+    code: Mapped[str | None] = mapped_column(Text)
+    detail: Mapped[str | None] = mapped_column(Text)
+    voice_sha256: Mapped[str | None] = mapped_column(String(64))
+    file: Mapped[str | None] = mapped_column(Text)
+    sha256: Mapped[str | None] = mapped_column(String(64))
+    n_samples: Mapped[int] = mapped_column(BigInteger, default=0)
+    n_bytes: Mapped[int] = mapped_column(BigInteger, default=0)
+    spent_s: Mapped[float] = mapped_column(Float, default=0.0)

@@ -18,6 +18,7 @@ class StoreConfig:
     A speaker that was deleted or pruned can be brought back for `grace_s`; with 0 it is gone at once.
     With `watch_every_s` above 0 a thread follows what other processes change even while nobody searches.
     `audio_cache` is where finished speeches are kept: nowhere, `memory`, `disk`, a Redis or S3 URL.
+    A finished job is kept for `job_keep_s`.
     """
 
     database_url: str
@@ -30,6 +31,7 @@ class StoreConfig:
     audio_cache: str = ""
     audio_cache_bytes: int = 256 * 2**20
     audio_cache_s: float = 86400.0
+    job_keep_s: float = 7 * 86400.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 
 from store.connections import WRITING, connect, overwrite_removed, refilling, translated_faults
 from store.errors import StoreUnavailable
+from store.jobs_rows import JobQueries
 from store.keys import KeyRepository
 from store.ledger import Ledger
 from store.speakers import SpeakerRepository
@@ -31,10 +32,17 @@ class Reading:
     trash: TrashRepository
     ledger: Ledger
     keys: KeyRepository
+    jobs: JobQueries
 
     @classmethod
     def of(cls, session: Session) -> Self:
-        return cls(SpeakerRepository(session), TrashRepository(session), Ledger(session), KeyRepository(session))
+        return cls(
+            SpeakerRepository(session),
+            TrashRepository(session),
+            Ledger(session),
+            KeyRepository(session),
+            JobQueries(session),
+        )
 
 
 @dataclass(frozen=True, slots=True)
