@@ -13,8 +13,9 @@ from starlette.responses import Response
 from api import problems
 from api.context import Context
 from api.host import Host
+from api.jobs_metrics import JobCollector
 from api.middleware import ELEVENLABS_KEY, REQUEST_ID, Gateway, error_response
-from api.routes import admin, elevenlabs, health, keys, openai, speakers, speech
+from api.routes import admin, elevenlabs, health, jobs, keys, openai, speakers, speech
 from api.routes.documented import say_scopes
 from api.settings import Settings
 
@@ -44,12 +45,13 @@ def create_app(settings: Settings) -> FastAPI:
         lifespan=lifespan,
     )
     app.state.context = context
-    modules = (speakers, speech, openai, elevenlabs, admin, keys, health)
+    context.metrics.registry.register(JobCollector(host.job_figures))
+    modules = (speakers, speech, jobs, openai, elevenlabs, admin, keys, health)
     for module in modules:
         app.include_router(module.router)
     say_scopes(app, [module.router for module in modules])
     _add_error_handlers(app)
-    app.add_middleware(Gateway, metrics=context.metrics, max_upload_bytes=settings.max_upload_bytes)
+    app.add_middleware(Gateway, metrics=context.metrics, settings=settings)
     if origins := settings.origins():
         app.add_middleware(
             CORSMiddleware,

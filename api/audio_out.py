@@ -1,22 +1,22 @@
 """Samples to bytes: the one place where audio is encoded, as a whole or piece by piece."""
 
 import io
-import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Protocol, cast
+from functools import partial
+from typing import Any, BinaryIO, Protocol, cast
 
 import av
 import numpy as np
 import soxr
 from numpy.typing import NDArray
 
+from api.audio_lengths import flac_with_length, mp3_with_length, wav_head
 from api.errors import FormatUnknown
 
 FloatArray = NDArray[np.float32]
 PCM_RATE_HZ = 24000
-UNKNOWN_SIZE = 0xFFFFFFFF
 # At these rates a frame is short enough that the codec's own delay and padding stay under 60 ms.
 _LOSSY_RATES_HZ = (44100, 48000)
 
@@ -91,6 +91,18 @@ def find_format(name: str, formats: Mapping[str, AudioFormat] = FORMATS) -> Audi
         ) from None
 
 
+M4A = AudioFormat("m4a", "audio/mp4", "ipod", "aac", "fltp", 96_000, _LOSSY_RATES_HZ)
+
+
+@dataclass(frozen=True, slots=True)
+class Chapter:
+    """A part of a recording."""
+
+    title: str
+    start_s: float
+    stop_s: float
+
+
 class StreamEncoder(Protocol):
     """Bytes for samples as they come; `finish` gives the tail."""
 
@@ -103,7 +115,7 @@ def encode(samples: FloatArray, sample_rate: int, audio_format: AudioFormat) -> 
     if not audio_format.codec:
         rate_hz = audio_format.rate_for(sample_rate)
         data = to_int16(_Rate(sample_rate, rate_hz).convert(samples, last=True)).tobytes()
-        return (_wav_header(rate_hz, len(data)) if audio_format.muxer else b"") + data
+        return (wav_head(rate_hz, len(data)) if audio_format.muxer else b"") + data
     sink = io.BytesIO()
     encoder = _open(sample_rate, audio_format, sink)
     encoder.write(samples)
@@ -111,9 +123,14 @@ def encode(samples: FloatArray, sample_rate: int, audio_format: AudioFormat) -> 
     return sink.getvalue()
 
 
-def open_stream(sample_rate: int, audio_format: AudioFormat) -> StreamEncoder:
-    """An encoder for a stream whose length nobody knows yet."""
-    return _open(sample_rate, audio_format, _Pipe())
+def open_stream(sample_rate: int, audio_format: AudioFormat, n_samples: int | None = None) -> StreamEncoder:
+    """An encoder for a stream; its head tells the length where that is known before."""
+    return _open(sample_rate, audio_format, _Pipe(), n_samples)
+
+
+def open_m4a(sample_rate: int, file: BinaryIO, chapters: Sequence[Chapter]) -> StreamEncoder:
+    """An encoder into a file that can be read and sought: AAC in MP4 with chapters. It gives no bytes."""
+    return _LibraryEncoder(sample_rate, M4A, file, chapters=chapters)
 
 
 def to_int16(samples: FloatArray) -> NDArray[np.int16]:
@@ -157,12 +174,13 @@ class _Rate:
 
 
 class _PcmEncoder:
-    """Raw s16le, after a WAV header of unknown size where one is wanted."""
+    """Raw s16le, after a WAV header where one is wanted."""
 
-    def __init__(self, sample_rate: int, audio_format: AudioFormat) -> None:
+    def __init__(self, sample_rate: int, audio_format: AudioFormat, n_samples: int | None) -> None:
         rate = audio_format.rate_for(sample_rate)
         self._rate = _Rate(sample_rate, rate)
-        self._header = _wav_header(rate, None) if audio_format.muxer else b""
+        n_bytes = None if n_samples is None else 2 * _n_written(n_samples, sample_rate, rate)
+        self._header = wav_head(rate, n_bytes) if audio_format.muxer else b""
 
     def write(self, samples: FloatArray) -> bytes:
         header, self._header = self._header, b""
@@ -176,7 +194,14 @@ class _PcmEncoder:
 class _LibraryEncoder:
     """A compressed stream through FFmpeg's libraries."""
 
-    def __init__(self, sample_rate: int, audio_format: AudioFormat, sink: Any) -> None:
+    def __init__(
+        self,
+        sample_rate: int,
+        audio_format: AudioFormat,
+        sink: Any,
+        n_samples: int | None = None,
+        chapters: Sequence[Chapter] = (),
+    ) -> None:
         self._rate_hz = audio_format.rate_for(sample_rate)
         self._rate = _Rate(sample_rate, self._rate_hz)
         self._sink = sink
@@ -188,6 +213,10 @@ class _LibraryEncoder:
         self._stream.codec_context.format = audio_format.sample_format
         if audio_format.bit_rate:
             self._stream.bit_rate = audio_format.bit_rate
+        if chapters:
+            self._container.set_chapters(_marks(chapters))
+        written = None if n_samples is None else _n_written(n_samples, sample_rate, self._rate_hz)
+        self._head = None if written is None else _head_of(audio_format, written)
         self._adapter = av.AudioResampler(format=audio_format.sample_format, layout="mono", rate=self._rate_hz)
         self._position = 0
 
@@ -214,17 +243,38 @@ class _LibraryEncoder:
                 self._container.mux(packet)
 
     def _take(self) -> bytes:
-        return self._sink.take() if isinstance(self._sink, _Pipe) else b""
+        data = self._sink.take() if isinstance(self._sink, _Pipe) else b""
+        if data and self._head is not None:
+            # The library gives its first bytes by the buffer, which holds every head.
+            data, self._head = self._head(data), None
+        return data
 
 
-def _open(sample_rate: int, audio_format: AudioFormat, sink: Any) -> StreamEncoder:
+def _open(sample_rate: int, audio_format: AudioFormat, sink: Any, n_samples: int | None = None) -> StreamEncoder:
     if audio_format.codec:
-        return _LibraryEncoder(sample_rate, audio_format, sink)
-    return _PcmEncoder(sample_rate, audio_format)
+        return _LibraryEncoder(sample_rate, audio_format, sink, n_samples)
+    return _PcmEncoder(sample_rate, audio_format, n_samples)
 
 
-def _wav_header(sample_rate: int, n_bytes: int | None) -> bytes:
-    """Source: Microsoft, Multimedia Programming Interface and Data Specifications 1.0, RIFF WAVE."""
-    riff, data = (UNKNOWN_SIZE, UNKNOWN_SIZE) if n_bytes is None else (36 + n_bytes, n_bytes)
-    fmt = struct.pack("<4sIHHIIHH", b"fmt ", 16, 1, 1, sample_rate, sample_rate * 2, 2, 16)
-    return struct.pack("<4sI4s", b"RIFF", riff, b"WAVE") + fmt + struct.pack("<4sI", b"data", data)
+def _n_written(n_samples: int, source_hz: int, target_hz: int) -> int:
+    return round(n_samples * target_hz / source_hz)
+
+
+def _head_of(audio_format: AudioFormat, n_written: int) -> Callable[[bytes], bytes] | None:
+    """What puts the length into a stream's first bytes, where its container has a place for it."""
+    heads = {"flac": flac_with_length, "mp3": mp3_with_length}
+    head = heads.get(audio_format.muxer)
+    return None if head is None else partial(head, n_samples=n_written)
+
+
+def _marks(chapters: Sequence[Chapter]) -> list[Any]:
+    return [
+        {
+            "id": number,
+            "start": round(chapter.start_s * 1000),
+            "end": round(chapter.stop_s * 1000),
+            "time_base": Fraction(1, 1000),
+            "metadata": {"title": chapter.title},
+        }
+        for number, chapter in enumerate(chapters)
+    ]

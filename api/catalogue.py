@@ -8,7 +8,8 @@ import encoder.errors as encoder_errors
 import store.errors as store_errors
 
 _CODES_OF: Mapping[type[Exception], str] = {
-    api_errors.RequestRefused: "missing_field bad_field bad_labels bad_multipart too_many_clips verify_needs_whole",
+    api_errors.RequestRefused: "missing_field bad_field bad_labels bad_multipart too_many_clips verify_needs_whole "
+    "bad_tag",
     api_errors.NotOffered: "settings_not_kept",
     api_errors.NotCalibrated: "not_calibrated",
     api_errors.TooLarge: "too_large",
@@ -17,6 +18,7 @@ _CODES_OF: Mapping[type[Exception], str] = {
     api_errors.AccessRefused: "key_missing key_wrong key_expired key_revoked scope_missing admin_disabled",
     api_errors.NotReady: "starting draining",
     api_errors.TooBusy: "too_busy",
+    api_errors.JobInaudible: "job_not_done job_inaudible",
     api_errors.ServerRefused: "server_unreachable server_failed",
     api_errors.SettingsError: "settings_invalid",
     encoder_errors.UnreadableAudio: "empty no_audio bad_container unsupported_format decode_timeout",
@@ -36,7 +38,9 @@ _CODES_OF: Mapping[type[Exception], str] = {
     store_errors.BadName: "bad_name",
     store_errors.BadArgument: "bad_clip bad_labels bad_cursor bad_limit bad_policy bad_key",
     store_errors.ArchiveRefused: "archive_refused",
-    store_errors.StorageFull: "storage_full",
+    store_errors.JobNotFound: "job_not_found",
+    store_errors.TooManyJobs: "too_many_jobs",
+    store_errors.StorageFull: "storage_full jobs_full",
     store_errors.SchemaMismatch: "schema_missing schema_older schema_newer",
     store_errors.StoreUnavailable: "store_unavailable",
 }

@@ -33,6 +33,7 @@ class Context:
     speech: Workers
     enrolment: Workers
     queries: Workers
+    files: Workers
 
     @classmethod
     def of(cls, host: Host) -> "Context":
@@ -45,6 +46,7 @@ class Context:
             speech=Workers(settings.max_requests, settings.max_requests),
             enrolment=Workers(2, settings.max_requests),
             queries=Workers(8, settings.max_requests * 4),
+            files=Workers(4, settings.max_requests),
         )
 
 

@@ -1,7 +1,7 @@
 """What can go wrong between a client and the rooms.
 
 ApiError
-├── RequestRefused   missing_field, bad_field, bad_labels, bad_multipart, too_many_clips, verify_needs_whole
+├── RequestRefused   missing_field, bad_field, bad_labels, bad_multipart, too_many_clips, verify_needs_whole, bad_tag
 ├── NotOffered       settings_not_kept
 ├── NotCalibrated    not_calibrated
 ├── TooLarge         too_large
@@ -10,6 +10,7 @@ ApiError
 ├── AccessRefused    key_missing, key_wrong, key_expired, key_revoked, scope_missing, admin_disabled
 ├── NotReady         starting, draining
 ├── TooBusy          too_busy
+├── JobInaudible     job_not_done, job_inaudible
 ├── ServerRefused    server_unreachable, server_failed, and what the server's own code was
 └── SettingsError    settings_invalid
 """
@@ -59,6 +60,10 @@ class NotReady(ApiError):
 
 class TooBusy(ApiError):
     """As much work as is allowed is already under way."""
+
+
+class JobInaudible(ApiError):
+    """Of this job nothing can be heard: not yet, or not any more."""
 
 
 class SettingsError(ApiError):

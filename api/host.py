@@ -10,6 +10,7 @@ from functools import partial
 import anyio.to_thread
 
 from api.errors import NotReady
+from api.jobs_running import JobFigures
 from api.keeping import Schedule
 from api.problems import ROOTS
 from api.services import Services, open_services, warm_up
@@ -33,6 +34,10 @@ class Host:
         self._services: Services | None = None
         self._context: AbstractContextManager[Services] | None = None
         self._task: asyncio.Task[None] | None = None
+
+    def job_figures(self) -> JobFigures | None:
+        """What is known of jobs, where the rooms are open."""
+        return None if self._services is None else self._services.runner.figures
 
     @property
     def services(self) -> Services:
@@ -104,6 +109,7 @@ class Host:
         services = context.__enter__()
         try:
             warm_up(services)
+            services.runner.start()
         except BaseException:
             context.__exit__(None, None, None)
             raise

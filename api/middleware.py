@@ -14,11 +14,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from api import problems
 from api.errors import TooLarge
 from api.rendering import Part
+from api.settings import Settings
 
 logger = logging.getLogger("voicekin")
 REQUEST_ID = "X-Request-ID"
 ELEVENLABS_KEY = "xi-api-key"
 MAX_JSON_BYTES = 2**20
+# The longest way in which JSON writes a character: two escapes of a surrogate each.
+_ESCAPED_BYTES = 12
+_JOBS = "/v1/jobs"
 _ELEVENLABS = ("/v1/text-to-speech/", "/v1/voices", "/v2/voices", "/v1/similar-voices")
 _SANE_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _DOUBLED = re.compile(r"^/v1(?:/v1)+(?=/|$)")
@@ -53,10 +57,11 @@ class Metrics:
 class Gateway:
     """The outermost layer of the application."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, max_upload_bytes: int) -> None:
+    def __init__(self, app: ASGIApp, metrics: Metrics, settings: Settings) -> None:
         self._app = app
         self._metrics = metrics
-        self._max_upload_bytes = max_upload_bytes
+        self._max_upload_bytes = settings.max_upload_bytes
+        self._max_job_bytes = max(MAX_JSON_BYTES, settings.job_max_chars * _ESCAPED_BYTES + MAX_JSON_BYTES // 4)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -88,7 +93,9 @@ class Gateway:
 
     def _limit(self, request: Request) -> int:
         is_upload = request.headers.get("content-type", "").startswith("multipart/")
-        return self._max_upload_bytes if is_upload else MAX_JSON_BYTES
+        if is_upload:
+            return self._max_upload_bytes
+        return self._max_job_bytes if request.url.path == _JOBS else MAX_JSON_BYTES
 
     def _count(self, scope: Scope, status: int, seconds: float) -> None:
         route = getattr(scope.get("route"), "path", "other")

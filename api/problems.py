@@ -20,6 +20,8 @@ ROOTS = (
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 2
 _TYPE = "urn:voicekin:problem:"
+# What another try shortly after may not meet.
+_PASSING = {429, 503}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,7 @@ KINDS: Mapping[type[Exception], Kind] = {
     api_errors.AccessRefused: Kind(401, "Access refused"),
     api_errors.NotReady: Kind(503, "Not ready"),
     api_errors.TooBusy: Kind(503, "Too busy"),
+    api_errors.JobInaudible: Kind(409, "Nothing can be heard"),
     api_errors.ServerRefused: Kind(502, "The server refused"),
     api_errors.SettingsError: Kind(500, "Bad settings"),
     encoder_errors.UnreadableAudio: Kind(422, "The audio cannot be read"),
@@ -60,6 +63,8 @@ KINDS: Mapping[type[Exception], Kind] = {
     store_errors.BadArgument: Kind(422, "The request cannot be used"),
     store_errors.BadVector: Kind(409, "The vector cannot be stored"),
     store_errors.ArchiveRefused: Kind(422, "The archive cannot be used"),
+    store_errors.JobNotFound: Kind(404, "No such job"),
+    store_errors.TooManyJobs: Kind(429, "Too many jobs"),
     store_errors.StorageFull: Kind(507, "The disk is full"),
     store_errors.SchemaMismatch: Kind(503, "The database has another schema"),
     store_errors.StoreUnavailable: Kind(503, "The database does not answer"),
@@ -106,7 +111,7 @@ class Problem:
 
     @property
     def headers(self) -> dict[str, str]:
-        headers = {"Retry-After": str(RETRY_AFTER_S)} if self.status == 503 else {}
+        headers = {"Retry-After": str(RETRY_AFTER_S)} if self.status in _PASSING else {}
         return headers | ({"WWW-Authenticate": "Bearer"} if self.status == 401 else {})
 
 

@@ -1,6 +1,6 @@
 """Speech as an HTTP reply: whole, or in pieces while it is spoken."""
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +18,7 @@ from api.services import Services
 from api.speech import SpeechOrder
 
 # A proxy must hand the audio on as it comes, and nobody may keep it.
-_STREAM_HEADERS = {"X-Accel-Buffering": "no", "Cache-Control": "no-store"}
+STREAM_HEADERS = {"X-Accel-Buffering": "no", "Cache-Control": "no-store"}
 
 
 async def whole(request: Request, context: Context, services: Services, order: SpeechOrder, form: Form) -> Response:
@@ -55,8 +55,9 @@ async def streamed(
 ) -> Response:
     """The speech while it is spoken. The first piece exists before the headers are sent."""
     flow = await Flow.open(context, services, order, form)
-    headers = {**_headers(flow.spoken.facts), **_STREAM_HEADERS}
-    return _FlowResponse(flow, envelope.body(flow, order), headers, envelope.media_type or form.media_type)
+    headers = {**_headers(flow.spoken.facts), **STREAM_HEADERS}
+    media_type = envelope.media_type or form.media_type
+    return SentResponse(envelope.body(flow, order), context.settings.send_timeout_s, flow.end, headers, media_type)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,34 +83,38 @@ class Flow:
             if part.data:
                 yield part.data
 
-    async def close(self) -> None:
+    async def end(self, is_sent: bool) -> None:
+        """Gives everything back."""
+        if not is_sent:
+            self.context.metrics.cancelled.inc()
         with anyio.CancelScope(shield=True):
             await self.context.queries.run(self.release.close)
 
 
-class _FlowResponse(StreamingResponse):
-    """Sends a flow; gives it back however the sending ends, and ends it when nobody reads."""
+class SentResponse(StreamingResponse):
+    """A stream that ends when nobody reads it. `on_end` is told whether all of it was sent, however that ends."""
 
     def __init__(
-        self, flow: Flow, body: AsyncGenerator[bytes, None], headers: Mapping[str, str], media_type: str
+        self,
+        body: AsyncGenerator[bytes, None],
+        send_timeout_s: float,
+        on_end: Callable[[bool], Awaitable[None]],
+        headers: Mapping[str, str],
+        media_type: str,
     ) -> None:
         super().__init__(body, headers=headers, media_type=media_type)
-        self._flow = flow
+        self._send_timeout_s, self._on_end = send_timeout_s, on_end
         self._finished = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await super().__call__(scope, receive, send)
         finally:
-            if not self._finished:
-                self._flow.context.metrics.cancelled.inc()
-            await self._flow.close()
+            await self._on_end(self._finished)
 
     async def stream_response(self, send: Send) -> None:
-        timeout_s = self._flow.context.settings.send_timeout_s
-
         async def timed(message: Message) -> None:
-            with anyio.fail_after(timeout_s):
+            with anyio.fail_after(self._send_timeout_s):
                 await send(message)
 
         await super().stream_response(timed)

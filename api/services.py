@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING
 from api.access import KeyLog
 from api.enrolment import Enrolment
 from api.errors import SettingsError
+from api.jobs import Jobs
+from api.jobs_files import JobFiles
+from api.jobs_running import JobRunner
 from api.rendering import Rendering
 from api.settings import Settings
 from api.speech import Speaking, UsageLog
@@ -37,6 +40,9 @@ class Services:
     speaking: Speaking
     rendering: Rendering
     keys: KeyLog
+    jobs: Jobs
+    job_files: JobFiles
+    runner: JobRunner
 
 
 @contextmanager
@@ -49,7 +55,9 @@ def open_services(settings: Settings) -> Iterator[Services]:
         speaking = stack.enter_context(open_speaking(settings, store, voices))
         keys = KeyLog(store.touch_keys)
         stack.callback(keys.flush)
-        yield Services(store, enrolment, speaking, Rendering(speaking), keys)
+        runner = stack.enter_context(open_runner(settings, store, speaking))
+        jobs = Jobs(store, voices.voices, settings.job_limits())
+        yield Services(store, enrolment, speaking, Rendering(speaking), keys, jobs, JobFiles(store.jobs), runner)
 
 
 @contextmanager
@@ -137,6 +145,13 @@ def open_speaking(settings: Settings, store: Store, loaded: Loaded) -> Iterator[
         yield Speaking(store, loaded.voices, usage, hear, settings.max_text_chars, settings.request_timeout_s)
     finally:
         usage.flush()
+
+
+@contextmanager
+def open_runner(settings: Settings, store: Store, speaking: Speaking) -> Iterator[JobRunner]:
+    """What speaks jobs; it takes none before it is started."""
+    with closing(JobRunner(store.jobs, speaking, settings.job_runner())) as runner:
+        yield runner
 
 
 def warm_up(services: Services) -> float:

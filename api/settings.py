@@ -11,8 +11,10 @@ from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from api.errors import SettingsError
+from api.jobs_limits import JobLimits, RunnerConfig
 from api.shelf import Shelf
 from encoder.types import AudioLimits
+from store.jobs_types import JobBounds
 from store.types import StoreConfig
 
 if TYPE_CHECKING:
@@ -103,6 +105,20 @@ class Settings(BaseSettings):
     request_timeout_s: float = Field(
         default=120.0, gt=0, description="Time in which a speech must be finished, in seconds."
     )
+    job_workers: int = Field(
+        default=1, ge=0, le=64, description="Jobs that one server speaks at once; 0 leaves them to other servers."
+    )
+    job_max_chars: int = Field(default=100_000, ge=1, le=10_000_000, description="Longest text of a job.")
+    job_max_unfinished: int = Field(default=100, ge=1, description="Most jobs that wait or are spoken.")
+    job_max_bytes: int = Field(
+        default=4 * 2**30, ge=2**20, description="Room for what jobs have spoken, and what those that wait will."
+    )
+    job_keep_days: float = Field(
+        default=7.0, gt=0, le=3650, description="Days that a finished job and its audio are kept."
+    )
+    job_lease_s: float = Field(
+        default=15.0, ge=1, le=3600, description="Time after which a job whose server died is taken up by another."
+    )
     send_timeout_s: float = Field(default=30.0, gt=0, description="Time a stream waits for a slow reader, in seconds.")
     drain_s: int = Field(default=20, ge=1, description="Time that running requests are given at SIGTERM, in seconds.")
     log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="What is logged.")
@@ -120,7 +136,15 @@ class Settings(BaseSettings):
             audio_cache=self.audio_cache.get_secret_value(),
             audio_cache_bytes=self.audio_cache_bytes,
             audio_cache_s=self.audio_cache_s,
+            job_keep_s=self.job_keep_days * 86400.0,
         )
+
+    def job_limits(self) -> JobLimits:
+        bounds = JobBounds(self.job_max_unfinished, self.job_max_bytes)
+        return JobLimits(self.job_max_chars, self.max_text_chars, bounds)
+
+    def job_runner(self) -> RunnerConfig:
+        return RunnerConfig(self.job_workers, self.job_lease_s, self.job_max_bytes)
 
     def engine_choice(self) -> "EngineChoice":
         from cloning.engines.choice import EngineChoice

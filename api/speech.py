@@ -31,6 +31,8 @@ _PLAUSIBLE_SYMBOLS_PER_S = (4.0, 40.0)
 _SHORT_S = 1.5
 
 IMPLAUSIBLE = "implausible_length"
+# After everything that somebody waits for.
+BULK_PRIORITY = 10
 
 # Gives the d-vector of a speech, as the encoder of an id hears it.
 Listen = Callable[[Speech, str], FloatArray]
@@ -40,7 +42,8 @@ Listen = Callable[[Speech, str], FloatArray]
 class SpeechOrder:
     """What is to be said by whom. `speed` 2 is twice as fast; no seed draws one, no model is the voice in use.
 
-    With `reuse` a speech that was made for the same order before may be the answer, where those are kept.
+    With `reuse` a speech that was made for the same order before may be the answer, where those are kept. `in_bulk`
+    lets all others pass, and waits as long as it takes.
     """
 
     speaker_id: str
@@ -52,6 +55,7 @@ class SpeechOrder:
     verify: bool = False
     model: str | None = None
     reuse: bool = True
+    in_bulk: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +222,8 @@ class Speaking:
             language=order.language,
             options=SpeechOptions(length_scale=1.0 / order.speed, seed=seed),
             lexicon=order.lexicon,
-            deadline_s=self.timeout_s,
+            deadline_s=None if order.in_bulk else self.timeout_s,
+            priority=BULK_PRIORITY if order.in_bulk else 0,
         )
 
     def _check_text(self, text: str) -> None:

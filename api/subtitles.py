@@ -6,7 +6,7 @@ Source: W3C, WebVTT: The Web Video Text Tracks Format; SubRip has no standard, p
 import html
 import json
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -20,6 +20,7 @@ _CUE_CHARS = 2 * _LINE_CHARS
 _CUE_S = 7.0
 
 Writer = Callable[[str, Sequence[SentenceOut]], str]
+_Blocks = Callable[[str, Iterable[SentenceOut]], Iterator[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class Cue:
     stop_s: float
 
 
-def cues(text: str, sentences: Sequence[SentenceOut]) -> Iterator[Cue]:
+def cues(text: str, sentences: Iterable[SentenceOut]) -> Iterator[Cue]:
     """What is shown when, in the words of the text that was sent. A sentence begins a cue; a long one has several."""
     for sentence in sentences:
         n_words = len(sentence.words)
@@ -66,20 +67,22 @@ def _fits(cue: Cue) -> bool:
     return len(cue.text) <= _CUE_CHARS and cue.stop_s - cue.start_s <= _CUE_S
 
 
-def _srt(text: str, sentences: Sequence[SentenceOut]) -> str:
-    blocks = [
-        f"{number}\n{_time(cue.start_s, ',')} --> {_time(cue.stop_s, ',')}\n{_lines(cue.text)}\n"
-        for number, cue in enumerate(cues(text, sentences), 1)
-    ]
-    return "\n".join(blocks)
+def written(kind: str, text: str, sentences: Iterable[SentenceOut]) -> Iterator[str]:
+    """Subtitles, `srt` or `vtt`, as the sentences come."""
+    for number, block in enumerate(_BLOCKS[kind](text, sentences)):
+        yield f"\n{block}" if number else block
 
 
-def _vtt(text: str, sentences: Sequence[SentenceOut]) -> str:
-    blocks = [
-        f"{_time(cue.start_s, '.')} --> {_time(cue.stop_s, '.')}\n{html.escape(_lines(cue.text), quote=False)}\n"
-        for cue in cues(text, sentences)
-    ]
-    return "\n".join(["WEBVTT\n", *blocks])
+def _srt(text: str, sentences: Iterable[SentenceOut]) -> Iterator[str]:
+    for number, cue in enumerate(cues(text, sentences), 1):
+        yield f"{number}\n{_time(cue.start_s, ',')} --> {_time(cue.stop_s, ',')}\n{_lines(cue.text)}\n"
+
+
+def _vtt(text: str, sentences: Iterable[SentenceOut]) -> Iterator[str]:
+    yield "WEBVTT\n"
+    for cue in cues(text, sentences):
+        words = html.escape(_lines(cue.text), quote=False)
+        yield f"{_time(cue.start_s, '.')} --> {_time(cue.stop_s, '.')}\n{words}\n"
 
 
 def _json(text: str, sentences: Sequence[SentenceOut]) -> str:
@@ -87,7 +90,12 @@ def _json(text: str, sentences: Sequence[SentenceOut]) -> str:
     return json.dumps(document, ensure_ascii=False, indent=2) + "\n"
 
 
-_WRITERS: Mapping[str, Writer] = {".srt": _srt, ".vtt": _vtt, ".json": _json}
+_BLOCKS: Mapping[str, _Blocks] = {"srt": _srt, "vtt": _vtt}
+_WRITERS: Mapping[str, Writer] = {
+    ".srt": lambda text, sentences: "".join(written("srt", text, sentences)),
+    ".vtt": lambda text, sentences: "".join(written("vtt", text, sentences)),
+    ".json": _json,
+}
 
 
 def _lines(text: str) -> str:
