@@ -146,7 +146,7 @@ def _plain_scope(scope: Scope) -> Scope:
     path = path.rstrip("/") or "/"
     # The server drops the body of a reply to HEAD by itself.
     method = "GET" if scope["method"] == "HEAD" else scope["method"]
-    state = {**scope.get("state", {}), "request_id": request_id}
+    state = {**scope.get("state", {}), "request_id": request_id, "asked_path": scope["path"]}
     return {**scope, "path": path, "raw_path": path.encode(), "method": method, "state": state}
 
 

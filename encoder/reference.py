@@ -23,6 +23,7 @@ from encoder.types import (
     FloatArray,
     Notice,
     Reference,
+    Segment,
     Waveform,
 )
 
@@ -41,6 +42,7 @@ class _Heard:
     voiced_s: float
     quality: ClipQuality
     used: FloatArray
+    spans_s: tuple[tuple[float, float], ...]
 
 
 def embed_clips(
@@ -67,7 +69,8 @@ def _hear(index: int, data: bytes, encoder: SpeakerEncoder, decoder: Decoder, li
         error.details["clip"] = index
         raise
     samples = decoded.waveform.samples
-    voiced, pauses = split_voiced(samples, encoder.detector.find_speech(decoded.waveform))
+    segments = encoder.detector.find_speech(decoded.waveform)
+    voiced, pauses = split_voiced(samples, segments)
     if not len(voiced):
         level = level_dbfs(samples)
         raise UnusableSpeech(
@@ -80,7 +83,19 @@ def _hear(index: int, data: bytes, encoder: SpeakerEncoder, decoder: Decoder, li
     if decoded.facts.clipped_share > _REPAIRED_SHARE:
         used = declip(used, SAMPLE_RATE)
     quality = measure_quality(used, pauses, SAMPLE_RATE)
-    return _Heard(hashlib.sha256(data).hexdigest(), decoded.facts, len(voiced) / SAMPLE_RATE, quality, used)
+    spans_s = _spans_s(segments, len(used))
+    return _Heard(hashlib.sha256(data).hexdigest(), decoded.facts, len(voiced) / SAMPLE_RATE, quality, used, spans_s)
+
+
+def _spans_s(segments: Sequence[Segment], n_used: int) -> tuple[tuple[float, float], ...]:
+    """From and to of the segments, in seconds to a millisecond, as far as the used samples go."""
+    spans: list[tuple[float, float]] = []
+    for segment in segments:
+        stop = segment.start + min(segment.n_samples, n_used)
+        n_used -= stop - segment.start
+        if stop > segment.start:
+            spans.append((round(segment.start / SAMPLE_RATE, 3), round(stop / SAMPLE_RATE, 3)))
+    return tuple(spans)
 
 
 def _decode(data: bytes, detector: SpeechDetector, decoder: Decoder, limits: AudioLimits) -> Decoded:
@@ -144,4 +159,5 @@ def _clip_report(index: int, clip: _Heard, cosine_to_mean: float) -> ClipReport:
         snr_db=clip.quality.snr_db,
         bandwidth_hz=clip.quality.bandwidth_hz,
         cosine_to_mean=cosine_to_mean,
+        voiced_spans_s=clip.spans_s,
     )

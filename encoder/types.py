@@ -70,7 +70,10 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class ClipReport:
-    """What was found in one clip. `snr_db` is None where it cannot be estimated."""
+    """What was found in one clip. `snr_db` is None where it cannot be estimated.
+
+    `voiced_spans_s` are the stretches of speech that are used, from and to, in seconds of the clip, in order.
+    """
 
     index: int
     sha256: str
@@ -84,6 +87,7 @@ class ClipReport:
     snr_db: float | None
     bandwidth_hz: float
     cosine_to_mean: float
+    voiced_spans_s: tuple[tuple[float, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ from types import MappingProxyType
 
 from store import checks
 from store.audio_cache import usage_figures
+from store.charting import Charting
 from store.errors import StoreError
 from store.grouping import Group
-from store.keyring import Keyring
 from store.speakers import SpeakerRepository
 from store.types import (
     ClipRecord,
@@ -47,7 +47,7 @@ class Enrolling:
 _Results = list[Speaker | Exception]
 
 
-class Store(Keyring):
+class Store(Charting):
     """Speakers in SQL, with an index and a pool that follow it. Safe to use from many threads."""
 
     def __init__(self, config: StoreConfig) -> None:

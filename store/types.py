@@ -183,6 +183,27 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
+class ChartPoint:
+    """A speaker's place on a plane, and its cosine to the speaker that was chosen, None where none was."""
+
+    speaker_id: str
+    name: str
+    x: float
+    y: float
+    cosine: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """Speakers of one encoder on a plane, out of `total`. `explained` is each axis' share of how they differ."""
+
+    encoder_id: str
+    total: int
+    explained: tuple[float, float]
+    points: tuple[ChartPoint, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class PrunePolicy:
     """Who goes; the conditions that are set are united. Pinned speakers never go.
 

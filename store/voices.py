@@ -86,6 +86,16 @@ class VoiceQueries:
         for rows in self._session.execute(statement).partitions():
             yield [_voice(*row) for row in rows]
 
+    def sample(self, encoder_id: str, limit: int) -> list[VoiceRow]:
+        """At most so many voices of this encoder, by their ids, which are random: the same ones each time."""
+        statement = _VOICES.where(SpeakerRow.encoder_id == encoder_id).order_by(SpeakerRow.id).limit(limit)
+        return [_voice(*row) for row in self._session.execute(statement)]
+
+    def count_of(self, encoder_id: str) -> int:
+        """How many speakers this encoder has heard."""
+        statement = select(func.count()).select_from(SpeakerRow).where(SpeakerRow.encoder_id == encoder_id)
+        return self._session.scalar(statement) or 0
+
     def removed_since(self, revision: int) -> dict[str, int]:
         """The speakers that went after the revision, and when."""
         statement = select(TombstoneRow.speaker_id, TombstoneRow.revision).where(TombstoneRow.revision > revision)

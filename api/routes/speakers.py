@@ -7,6 +7,7 @@ from fastapi import APIRouter, Header, Query, Request, Response
 
 from api.context import CLIENT, ENROL, ContextDep, ServicesDep
 from api.errors import RequestRefused
+from api.map_schemas import MapOut
 from api.multipart import Upload, read_labels, read_upload
 from api.routes.documented import ANY, UPLOAD, errors, form_of
 from api.schemas import EnrolledOut, MatchesOut, SpeakerChange, SpeakerDetailOut, SpeakerOut, SpeakerPage, VerdictOut
@@ -118,9 +119,25 @@ async def list_speakers(
     services: ServicesDep,
     cursor: Annotated[str | None, Query(max_length=200)] = None,
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
+    name_contains: Annotated[str | None, Query(max_length=200, description="Only these, in any case.")] = None,
 ) -> SpeakerPage:
     """List speakers in the order of their enrolment, page by page."""
-    return SpeakerPage.of(await context.queries.run(partial(services.store.list, cursor, limit)))
+    return SpeakerPage.of(await context.queries.run(partial(services.store.list, cursor, limit, name_contains)))
+
+
+@router.get("/map", responses=errors("speaker_not_found", ANY))
+async def chart(
+    context: ContextDep,
+    services: ServicesDep,
+    to: Annotated[
+        str | None, Query(max_length=100, description="A speaker: its encoder's map, with the cosine of each to it.")
+    ] = None,
+    limit: Annotated[int, Query(ge=1, le=1000, description="Most speakers; a larger store is sampled.")] = 500,
+) -> MapOut:
+    """Lay speakers out on a plane, the two principal axes of their vectors; by default those of the encoder in use."""
+    info = await context.queries.run(services.speaking.voices.describe)
+    work = partial(services.store.chart, info.voice.encoder_id, limit, to)
+    return MapOut.of(await context.queries.run(work))
 
 
 @router.get("/{speaker_id}", responses=errors("speaker_not_found", ANY))

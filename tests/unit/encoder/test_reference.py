@@ -51,6 +51,14 @@ def test_a_good_clip_gets_a_report_without_notices(clean, encoder, man):
     assert (report.suspected_speakers, report.outlier_clips) == (1, ())
 
 
+def test_the_report_says_where_speech_was_found(enrol, fluent):
+    (clip,) = enrol(wav(np.concatenate([PAUSE, fluent[: 2 * RATE], PAUSE, PAUSE, fluent[: 2 * RATE]]))).report.clips
+    (first, last), pause_s = clip.voiced_spans_s, len(PAUSE) / RATE
+    assert first == pytest.approx((pause_s, pause_s + 2), abs=0.2)
+    assert last == pytest.approx((3 * pause_s + 2, clip.duration_s), abs=0.2)
+    assert sum(stop - start for start, stop in clip.voiced_spans_s) == pytest.approx(clip.voiced_s, abs=0.002)
+
+
 def test_several_clips_are_averaged(enrol, man, man_again):
     reference = enrol(wav(man), wav(man_again))
     mean = reference.clips[0].vector + reference.clips[1].vector
@@ -140,6 +148,8 @@ def test_long_clips_are_used_up_to_the_limit_and_say_so(enrol, man):
     assert reference.report.used_s == pytest.approx(12.0)
     assert reference.report.voiced_s > 25
     assert reference.embedding.speech_s == pytest.approx(12.0)
+    (clip,) = reference.report.clips
+    assert sum(stop - start for start, stop in clip.voiced_spans_s) == pytest.approx(12.0, abs=0.002)
     (notice,) = reference.report.notices
     assert (notice.code, notice.clip) == ("trimmed", 0)
     assert "12 s" in notice.message
