@@ -92,6 +92,7 @@ export class Clips {
     this.recordButton.classList.remove("on");
     this.meter.hidden = true;
     this.status.textContent = INVITATION;
+    if (!blob.size) return this.fail("Nothing came from the microphone. See whether it is on, then record again.");
     const number = this.items.filter((item) => item.kind === "recorded").length + 1;
     this.add(blob, `Recording ${number}`, "recorded");
     announce(`Recorded ${seconds(length_s)}.`);

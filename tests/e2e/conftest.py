@@ -1,12 +1,18 @@
-"""A tiny voice with random weights, and servers that speak with it."""
+"""A tiny voice with random weights, servers that speak with it, and a browser."""
+
+from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import httpx
 import pytest
-from servers import ADMIN_KEY, MAX_UPLOAD_BYTES, RunningServer, enrol, environment_of, migrate, start
+from servers import ADMIN_KEY, CONSOLE_KEY, DATA, MAX_UPLOAD_BYTES, RunningServer, enrol, environment_of, migrate, start
+
+if TYPE_CHECKING:
+    from chromium import Browser
 
 
 @pytest.fixture(scope="session")
@@ -89,3 +95,41 @@ def woman(server: RunningServer) -> str:
 def man(server: RunningServer) -> str:
     with httpx.Client(base_url=server.url, timeout=60) as client:
         return enrol(client, "Man", "man.flac")
+
+
+@pytest.fixture(scope="session")
+def house(tmp_path_factory: pytest.TempPathFactory, voice_dir: Path) -> Iterator[RunningServer]:
+    """The console's server, with keys and days to undo, and two people."""
+    folder = tmp_path_factory.mktemp("house")
+    settings = {"API_KEYS": CONSOLE_KEY, "ADMIN_KEY": ADMIN_KEY, "GRACE_DAYS": "7", "MAX_CLIPS": "3"}
+    environment = environment_of(folder / "state", voice_dir, **settings)
+    migrate(environment)
+    running = start(environment, folder / "log")
+    running.wait_ready()
+    with httpx.Client(base_url=running.url, timeout=60, headers={"Authorization": f"Bearer {CONSOLE_KEY}"}) as client:
+        enrol(client, "Woman", "woman.flac")
+        enrol(client, "Man", "man.flac")
+    yield running
+    assert running.stop() == 0, running.log.read_text()
+
+
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """One browser for all tests, whose microphone hears a person."""
+    import soundfile
+    from chromium import Browser
+
+    heard = tmp_path_factory.mktemp("microphone") / "heard.wav"
+    samples, rate = soundfile.read(DATA / "woman.flac")
+    soundfile.write(heard, samples, rate, subtype="PCM_16")
+    opened = Browser(tmp_path_factory.mktemp("profile"), heard)
+    yield opened
+    opened.driver.quit()
+
+
+@pytest.fixture
+def browser(chromium: Browser) -> Iterator[Browser]:
+    """The browser; whatever a test does in it, no error is logged and nothing leaves the page's origin."""
+    chromium.screen(1280, 900)
+    yield chromium
+    assert chromium.complaints() == []

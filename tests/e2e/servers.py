@@ -16,6 +16,7 @@ from store.types import StoreConfig
 
 DATA = Path(__file__).parents[1] / "data"
 ADMIN_KEY = "an-admin-key-of-the-tests"
+CONSOLE_KEY = "a-key-of-the-console"
 MAX_UPLOAD_BYTES = 3 * 2**20
 
 
