@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from api.errors import AccessRefused, SettingsError
 from api.settings import Settings
-from store.key_types import ADMIN, ENROL, SCOPES, SPEAK, ApiKey, KeyLook, KeyUses
+from store.key_types import ADMIN, ENROL, SCOPES, SPEAK, ApiKey, KeyLook, KeyUse, KeyUses
 
 _ADMIN_HELP = "set VOICEKIN_ADMIN_KEY and send it as `Authorization: Bearer KEY`"
 _CLIENT_SCOPES = frozenset({SPEAK, ENROL})
@@ -86,11 +86,12 @@ class KeyLog:
     def __init__(self, write: Callable[[KeyUses], None]) -> None:
         self._write = write
         self._lock = threading.Lock()
-        self._uses: dict[str, datetime] = {}
+        self._uses: dict[str, KeyUse] = {}
 
-    def add(self, key_id: str) -> None:
+    def add(self, key_id: str, characters: int = 0) -> None:
         with self._lock:
-            self._uses[key_id] = datetime.now(UTC)
+            before = self._uses.get(key_id)
+            self._uses[key_id] = KeyUse(datetime.now(UTC), characters + (before.characters if before else 0))
 
     def flush(self) -> None:
         """Writes what is new. Raises: StoreError; then it is kept for the next time."""
@@ -99,9 +100,15 @@ class KeyLog:
         try:
             self._write(uses)
         except BaseException:
-            with self._lock:
-                self._uses = uses | self._uses
+            for key_id, use in uses.items():
+                self._give_back(key_id, use)
             raise
+
+    def _give_back(self, key_id: str, use: KeyUse) -> None:
+        with self._lock:
+            later = self._uses.get(key_id, use)
+            more = later.characters if later is not use else 0
+            self._uses[key_id] = KeyUse(max(use.at, later.at), use.characters + more)
 
 
 def check_binding(settings: Settings, host: str) -> None:

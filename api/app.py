@@ -21,6 +21,9 @@ from api.settings import Settings
 
 _EXPOSED = [
     REQUEST_ID,
+    "Retry-After",
+    "RateLimit",
+    "RateLimit-Policy",
     *(f"X-Voicekin-{name}" for name in ("Audio-Seconds", "Seed", "Model", "Cosine", "Notices", "Cache")),
 ]
 

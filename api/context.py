@@ -9,6 +9,7 @@ from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBea
 
 from api.access import Access, Caller
 from api.host import Host
+from api.limits import RateLimiter, Standings, check_rate
 from api.middleware import ELEVENLABS_KEY, Metrics
 from api.services import Services
 from api.settings import Settings
@@ -30,6 +31,7 @@ class Context:
     host: Host
     access: Access
     metrics: Metrics
+    rates: RateLimiter
     speech: Workers
     enrolment: Workers
     queries: Workers
@@ -37,12 +39,13 @@ class Context:
 
     @classmethod
     def of(cls, host: Host) -> "Context":
-        settings = host.settings
+        settings, metrics = host.settings, Metrics()
         return cls(
             settings=settings,
             host=host,
             access=Access(settings),
-            metrics=Metrics(),
+            metrics=metrics,
+            rates=RateLimiter(settings.rate_storage.get_secret_value(), metrics.rate_faults.inc),
             speech=Workers(settings.max_requests, settings.max_requests),
             enrolment=Workers(2, settings.max_requests),
             queries=Workers(8, settings.max_requests * 4),
@@ -66,17 +69,30 @@ def _key(
     return bearer.credentials if bearer else elevenlabs
 
 
-async def _caller(context: ContextDep, key: Annotated[str | None, Depends(_key)]) -> Caller:
+async def _standings(request: Request) -> Standings:
+    """Where this request's limits are noted; what is noted stands in the reply's headers."""
+    standings: Standings = request.state.standings
+    return standings
+
+
+StandingsDep = Annotated[Standings, Depends(_standings)]
+
+
+async def _caller(context: ContextDep, key: Annotated[str | None, Depends(_key)], standings: StandingsDep) -> Caller:
     configured = context.access.configured(key)
     if configured is not None:
         return configured
+    return await context.queries.run(partial(_stored_caller, context, key, standings))
 
+
+def _stored_caller(context: Context, key: str | None, standings: Standings) -> Caller:
     def look_up(secret: str | None) -> KeyLook:
         return context.host.services.store.look_up_key(secret)
 
-    caller = await context.queries.run(partial(context.access.caller, key, look_up))
+    caller = context.access.caller(key, look_up)
     if caller.key is not None:
         context.host.services.keys.add(caller.key.id)
+        check_rate(context.rates, caller.key, standings)
     return caller
 
 
@@ -93,8 +109,8 @@ class Needs:
         context.access.check(caller, self.scopes)
 
 
-def _services(context: ContextDep) -> Services:
-    return context.host.check_ready()
+async def _services(context: ContextDep, caller: CallerDep, standings: StandingsDep) -> Services:
+    return context.host.check_ready().seen_by(caller, standings)
 
 
 def _reuse(cache_control: Annotated[str, Header(description="no-cache: speak anew, and keep nothing.")] = "") -> bool:

@@ -61,12 +61,14 @@ class Enrolment:
         """A new speaker from clips; all of them are used or none is. A key that was answered gives the speaker of then.
 
         The speaker is heard by the encoder of the voice `model`, or of the one in use.
-        Raises: EncoderError for a clip that cannot be used, NameTaken, BadName, KeyReused, ModelUnknown.
+        Raises: EncoderError for a clip that cannot be used, NameTaken, BadName, KeyReused, ModelUnknown, QuotaExceeded.
         """
         key = None if request_key is None else RequestKey(request_key, _digest(name, clips, labels))
         known = None if key is None else self.store.enrolled_before(key)
         if known is not None:
             return self._enrolled(known, _REPORT.validate_python(known.report))
+        # Again in the transaction; but nobody should be listened to in vain.
+        self.store.check_room()
         encoder = self.encoders.of_voice(model)
         reference = self._embed(clips, encoder)
         new = NewSpeaker(

@@ -8,6 +8,7 @@ ApiError
 ├── FormatUnknown    format_unknown
 ├── ModelUnknown     model_unknown
 ├── AccessRefused    key_missing, key_wrong, key_expired, key_revoked, scope_missing, admin_disabled
+├── RateLimited      rate_limited
 ├── NotReady         starting, draining
 ├── TooBusy          too_busy
 ├── JobInaudible     job_not_done, job_inaudible
@@ -52,6 +53,10 @@ class ModelUnknown(ApiError):
 
 class AccessRefused(ApiError):
     """The key is missing, wrong or over, or is not for this."""
+
+
+class RateLimited(ApiError):
+    """The key has sent as many requests as it may; `details` say how many, and when it may send more."""
 
 
 class NotReady(ApiError):

@@ -75,6 +75,13 @@ class KeyChange(Strict):
         return replace(terms, **changed)
 
 
+class UsageModel(BaseModel):
+    """What a key has used."""
+
+    characters_this_month: int = Field(description="Where the key has no quota, written every few seconds.")
+    speakers: int
+
+
 class KeyOut(BaseModel):
     """A key, without its secret."""
 
@@ -120,16 +127,29 @@ class NewKeyOut(KeyOut):
         return cls(**cls.fields_of(made[0]), key=made[1])
 
 
+class KeyListedOut(KeyOut):
+    """A key in a list, with what it has used."""
+
+    usage: UsageModel
+
+    @classmethod
+    def of_listed(cls, key: ApiKey) -> "KeyListedOut":
+        usage = UsageModel(characters_this_month=key.characters_this_month, speakers=key.n_speakers)
+        return cls(**cls.fields_of(key), usage=usage)
+
+
 class KeyPageOut(BaseModel):
     """Keys, oldest first."""
 
-    keys: list[KeyOut]
+    keys: list[KeyListedOut]
     next_cursor: str | None
     total: int
 
     @classmethod
     def of(cls, page: KeyPage) -> "KeyPageOut":
-        return cls(keys=[KeyOut.of(key) for key in page.keys], next_cursor=page.next_cursor, total=page.total)
+        return cls(
+            keys=[KeyListedOut.of_listed(key) for key in page.keys], next_cursor=page.next_cursor, total=page.total
+        )
 
 
 def _end(asked: KeyIn | KeyChange) -> datetime | None:

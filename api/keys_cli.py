@@ -107,6 +107,6 @@ def _show_one(console: Console, document: dict[str, Any]) -> None:
 def _show_keys(console: Console, document: dict[str, Any]) -> None:
     from api.report import show_rows
 
-    rows = [{**key, "scopes": " ".join(key["scopes"])} for key in document["keys"]]
-    columns = ("key_id", "name", "prefix", "scopes", "state", "last_used_at")
+    rows = [{**key, **key["usage"], "scopes": " ".join(key["scopes"])} for key in document["keys"]]
+    columns = ("key_id", "name", "prefix", "scopes", "state", "characters_this_month", "speakers", "last_used_at")
     show_rows(console, columns, rows, "No key was made yet.")

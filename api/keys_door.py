@@ -40,12 +40,12 @@ class LocalKeys:
         return NewKeyOut.of_new(made).model_dump(mode="json")
 
     def every(self) -> Iterator[Document]:
-        from api.key_schemas import KeyOut
+        from api.key_schemas import KeyListedOut
 
         cursor: str | None = None
         while True:
             page = self._store.keys(cursor, _PAGE)
-            yield from (KeyOut.of(key).model_dump(mode="json") for key in page.keys)
+            yield from (KeyListedOut.of_listed(key).model_dump(mode="json") for key in page.keys)
             cursor = page.next_cursor
             if cursor is None:
                 return

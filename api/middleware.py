@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api import problems
 from api.errors import TooLarge
+from api.limits import Standings
 from api.rendering import Part
 from api.settings import Settings
 
@@ -43,6 +44,9 @@ class Metrics:
         self.cancelled = Counter("voicekin_cancelled", "Requests whose client went away", registry=self.registry)
         self.audio_s = Counter("voicekin_audio_seconds", "Seconds of speech sent", registry=self.registry)
         self.enrolled = Counter("voicekin_enrolled", "Speakers enrolled", registry=self.registry)
+        self.rate_faults = Counter(
+            "voicekin_rate_storage_faults", "Times that the shared count of requests failed", registry=self.registry
+        )
         self.cache = Counter(
             "voicekin_audio_cache", "Speeches that were kept, made, or shared", ["source"], registry=self.registry
         )
@@ -68,7 +72,7 @@ class Gateway:
             await self._app(scope, receive, send)
             return
         scope = _plain_scope(scope)
-        exchange = _Exchange(scope["state"]["request_id"], send)
+        exchange = _Exchange(scope["state"]["request_id"], scope["state"]["standings"], send)
         started = time.monotonic()
         with self._metrics.under_way.track_inprogress():
             await self._answer(scope, receive, exchange)
@@ -105,18 +109,20 @@ class Gateway:
 
 
 class _Exchange:
-    """One reply: remembers its status and puts the request id on it."""
+    """One reply: remembers its status and puts the request id on it, and how its caller stands with its limits."""
 
-    def __init__(self, request_id: str, send: Send) -> None:
+    def __init__(self, request_id: str, standings: Standings, send: Send) -> None:
         self.request_id = request_id
+        self._standings = standings
         self.status = 0
         self._send = send
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            header = (REQUEST_ID.lower().encode(), self.request_id.encode())
-            message = {**message, "headers": [*message.get("headers", []), header]}
+            ours = {REQUEST_ID: self.request_id, **self._standings.headers()}
+            headers = [(name.lower().encode(), value.encode()) for name, value in ours.items()]
+            message = {**message, "headers": [*message.get("headers", []), *headers]}
         await self._send(message)
 
 
@@ -146,7 +152,7 @@ def _plain_scope(scope: Scope) -> Scope:
     path = path.rstrip("/") or "/"
     # The server drops the body of a reply to HEAD by itself.
     method = "GET" if scope["method"] == "HEAD" else scope["method"]
-    state = {**scope.get("state", {}), "request_id": request_id, "asked_path": scope["path"]}
+    state = {**scope.get("state", {}), "request_id": request_id, "asked_path": scope["path"], "standings": Standings()}
     return {**scope, "path": path, "raw_path": path.encode(), "method": method, "state": state}
 
 

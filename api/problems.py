@@ -40,6 +40,7 @@ KINDS: Mapping[type[Exception], Kind] = {
     api_errors.ModelUnknown: Kind(404, "No such model"),
     api_errors.FormatUnknown: Kind(422, "Unknown audio format"),
     api_errors.AccessRefused: Kind(401, "Access refused"),
+    api_errors.RateLimited: Kind(429, "Too many requests"),
     api_errors.NotReady: Kind(503, "Not ready"),
     api_errors.TooBusy: Kind(503, "Too busy"),
     api_errors.JobInaudible: Kind(409, "Nothing can be heard"),
@@ -59,6 +60,7 @@ KINDS: Mapping[type[Exception], Kind] = {
     store_errors.NameTaken: Kind(409, "The name is taken"),
     store_errors.KeyReused: Kind(422, "The key belongs to another request"),
     store_errors.KeyNotFound: Kind(404, "No such key"),
+    store_errors.QuotaExceeded: Kind(429, "The quota is used up"),
     store_errors.BadName: Kind(422, "The name cannot be used"),
     store_errors.BadArgument: Kind(422, "The request cannot be used"),
     store_errors.BadVector: Kind(409, "The vector cannot be stored"),
@@ -111,7 +113,9 @@ class Problem:
 
     @property
     def headers(self) -> dict[str, str]:
-        headers = {"Retry-After": str(RETRY_AFTER_S)} if self.status in _PASSING else {}
+        after_s = RETRY_AFTER_S if self.status in _PASSING else None
+        after_s = self.details.get("retry_after_s", after_s)
+        headers = {} if after_s is None else {"Retry-After": str(after_s)}
         return headers | ({"WWW-Authenticate": "Bearer"} if self.status == 401 else {})
 
 

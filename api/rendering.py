@@ -16,6 +16,7 @@ from importlib.metadata import version
 from itertools import chain
 
 from api.forms import Form
+from api.metering import Meter
 from api.sharing import Flights
 from api.speech import Asked, Speaking, SpeechOrder, Spoken, SpokenStream
 from store.types import KeptSpeech
@@ -51,9 +52,14 @@ class Rendering:
 
     speaking: Speaking
     flights: Flights[Part] = field(default_factory=Flights)
+    meter: Meter = field(default_factory=Meter)
 
     def whole(self, order: SpeechOrder, form: Form, unwanted: Callable[[], bool] = lambda: False) -> Part:
-        """The finished speech. Raises: as `Speaking.speak`."""
+        """The finished speech. Raises: as `Speaking.speak`, and QuotaExceeded."""
+        with self.meter.charged(len(order.text)):
+            return self._whole(order, form, unwanted)
+
+    def _whole(self, order: SpeechOrder, form: Form, unwanted: Callable[[], bool]) -> Part:
         if not self._keeps(order):
             return _whole(order, self.speaking.speak(order, unwanted), form)
 
@@ -65,22 +71,28 @@ class Rendering:
         return Part(b"".join(part.data for part in found), sum(part.duration_s for part in found), found[0].facts)
 
     def stream(self, order: SpeechOrder, form: Form) -> RenderedStream:
-        """The speech while it is spoken; its first part is there. Raises: as `Speaking.stream`."""
-        if self._keeps(order):
-            parts = self._kept_or_made(
-                order,
-                f"{form.name} stream",
-                lambda asked, _: _stream(order, self.speaking.stream_asked(asked), form),
-                lambda: False,
-            )
-        else:
-            parts = _stream(order, self.speaking.stream(order), form)
+        """The speech while it is spoken; its first part is there. Raises: as `Speaking.stream`, and QuotaExceeded."""
+        parts = self._charged_stream(order, form)
         try:
             first = next(parts)
         except BaseException:
             parts.close()
             raise
         return RenderedStream(first.facts, chain((first,), parts), parts.close)
+
+    def _charged_stream(self, order: SpeechOrder, form: Form) -> Generator[Part, None, None]:
+        with self.meter.charged(len(order.text)):
+            yield from self._stream(order, form)
+
+    def _stream(self, order: SpeechOrder, form: Form) -> Generator[Part, None, None]:
+        if self._keeps(order):
+            return self._kept_or_made(
+                order,
+                f"{form.name} stream",
+                lambda asked, _: _stream(order, self.speaking.stream_asked(asked), form),
+                lambda: False,
+            )
+        return _stream(order, self.speaking.stream(order), form)
 
     def _keeps(self, order: SpeechOrder) -> bool:
         return order.reuse and self.speaking.store.keeps_audio

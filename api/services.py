@@ -9,12 +9,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from api.access import KeyLog
+from api.access import Caller, KeyLog
 from api.enrolment import Enrolment
 from api.errors import SettingsError
 from api.jobs import Jobs
 from api.jobs_files import JobFiles
 from api.jobs_running import JobRunner
+from api.limits import Standings
+from api.metering import KeyMeter
 from api.rendering import Rendering
 from api.settings import Settings
 from api.speech import Speaking, UsageLog
@@ -22,6 +24,7 @@ from api.voices import Encoders, Voices
 from cloning.errors import LanguageUnsupported
 from cloning.types import FloatArray, Speech, SpeechRequest
 from encoder.types import Waveform
+from store.types import Owner
 
 if TYPE_CHECKING:
     from cloning.synthesis import Synthesiser
@@ -43,6 +46,21 @@ class Services:
     jobs: Jobs
     job_files: JobFiles
     runner: JobRunner
+
+    def seen_by(self, caller: Caller, standings: Standings) -> Services:
+        """The same rooms, used on the caller's behalf: what is spoken and enrolled is counted for its key."""
+        if caller.key is None:
+            return self
+        store = self.store.seen_by(Owner(caller.key.id))
+        speaking = replace(self.speaking, store=store)
+        meter = KeyMeter(store, self.keys, caller.key, standings)
+        return replace(
+            self,
+            store=store,
+            enrolment=replace(self.enrolment, store=store),
+            speaking=speaking,
+            rendering=replace(self.rendering, speaking=speaking, meter=meter),
+        )
 
 
 @contextmanager

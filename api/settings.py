@@ -46,6 +46,10 @@ class Settings(BaseSettings):
         default=False,
         description="Need a key even before the first was made, so that the server may listen beyond loopback.",
     )
+    rate_storage: SecretStr = Field(
+        default=SecretStr("memory"),
+        description="Where a key's requests are counted: memory (each process for itself) or redis://HOST/NUMBER.",
+    )
     admin_key: SecretStr = Field(
         default=SecretStr(""), description="Key that may do everything; `voicekin keys` makes others."
     )

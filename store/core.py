@@ -1,5 +1,6 @@
 """What every part of the store's front stands on: the open parts, and how they follow a change."""
 
+import copy
 import logging
 import sqlite3
 from collections.abc import Iterable, Sequence
@@ -17,7 +18,7 @@ from store.index import SpeakerIndex, check_library
 from store.jobs import Jobs
 from store.schema import check_schema
 from store.snapshot import SnapshotFile
-from store.types import StoreConfig
+from store.types import Owner, StoreConfig
 from store.unit_of_work import Database
 from store.vectors import VectorPool
 from store.voices import VoiceQueries, chunks
@@ -42,6 +43,7 @@ class StoreCore:
         self._clips = ClipFolder(config.state_dir)
         self._audio: AudioCache | None = None
         self.jobs = Jobs(self._database, config.state_dir, config.job_keep_s)
+        self._owner = Owner()
 
     @classmethod
     def open(cls, config: StoreConfig) -> Self:
@@ -64,6 +66,12 @@ class StoreCore:
             store._database.close()
             raise
         return store
+
+    def seen_by(self, owner: Owner) -> Self:
+        """The same store, used on this owner's behalf; who opened the store closes it."""
+        view = copy.copy(self)
+        view._owner = owner
+        return view
 
     def close(self) -> None:
         """Saves the index and closes every connection."""

@@ -5,6 +5,7 @@ StoreError
 ├── NameTaken            name_taken
 ├── KeyReused            key_reused
 ├── KeyNotFound          api_key_not_found
+├── QuotaExceeded        quota_exceeded
 ├── BadName              bad_name
 ├── BadArgument          bad_clip, bad_labels, bad_cursor, bad_limit, bad_policy, bad_key
 ├── BadVector            bad_vector, wrong_encoder
@@ -41,6 +42,10 @@ class KeyReused(StoreError):
 
 class KeyNotFound(StoreError):
     """No API key has this id."""
+
+
+class QuotaExceeded(StoreError):
+    """A key has had as much as it may have; `details` say how much that is, and until when."""
 
 
 class BadName(StoreError):

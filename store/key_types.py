@@ -29,7 +29,10 @@ class KeyTerms:
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """A stored key: `prefix` is how its secret begins, which is all that is known of it. Times are UTC."""
+    """A stored key: `prefix` is how its secret begins, which is all that is known of it. Times are UTC.
+
+    What it has used is looked up for lists only.
+    """
 
     id: str
     prefix: str
@@ -37,6 +40,8 @@ class ApiKey:
     created_at: datetime
     revoked_at: datetime | None = None
     last_used_at: datetime | None = None
+    characters_this_month: int = 0
+    n_speakers: int = 0
 
     def expired(self, now: datetime) -> bool:
         """Whether its time is over."""
@@ -60,4 +65,23 @@ class KeyLook:
     key: ApiKey | None
 
 
-KeyUses = Mapping[str, datetime]
+@dataclass(frozen=True, slots=True)
+class KeyUse:
+    """When a key was last used, and how many characters were spoken that are not counted yet."""
+
+    at: datetime
+    characters: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """Characters that were counted for a key in a month: how many of how many it has had now."""
+
+    key_id: str
+    month: str
+    characters: int
+    used: int
+    limit: int | None
+
+
+KeyUses = Mapping[str, KeyUse]

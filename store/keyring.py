@@ -1,9 +1,11 @@
 """The part of the store's front that keeps API keys. Each change is in the audit, by the key's id."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 from store import checks
-from store.key_types import ApiKey, KeyLook, KeyPage, KeyTerms, KeyUses
+from store.key_types import ApiKey, KeyLook, KeyPage, KeyTerms, KeyUses, Spending
+from store.key_usage import KeyUsage
 from store.keys import KeyRepository, new_secret
 from store.replaying import Replaying
 from store.unit_of_work import Reading, UnitOfWork
@@ -64,13 +66,32 @@ class Keyring(Replaying):
         self._erasures.add([key.id])
 
     def touch_keys(self, uses: KeyUses) -> None:
-        """Notes when many keys were last used; those that are gone are passed over.
+        """Notes when many keys were last used, and for what; those that are gone are passed over.
 
         Raises: StorageFull, StoreUnavailable.
         """
         if uses:
             with self._database.writing_session() as session:
                 KeyRepository(session).touch(uses)
+
+    def spend_characters(self, key_id: str, characters: int) -> Spending:
+        """Counts characters before they are spoken; of two who want the last ones, one gets them.
+
+        Raises: QuotaExceeded, KeyNotFound, StorageFull, StoreUnavailable.
+        """
+        with self._database.writing_session() as session:
+            return KeyUsage(session).spend(key_id, characters, datetime.now(UTC))
+
+    def give_back_characters(self, spending: Spending) -> None:
+        """Takes off what was counted and not spoken. Raises: StorageFull, StoreUnavailable."""
+        with self._database.writing_session() as session:
+            KeyUsage(session).give_back(spending)
+
+    def check_room(self) -> None:
+        """Raises: QuotaExceeded, where the key that this store is used for may enrol nobody; StoreUnavailable."""
+        key_id = self._owner.key_id
+        if key_id is not None:
+            self._database.read_all(lambda unit: unit.key_usage.check_room(key_id))
 
 
 def _note(unit: UnitOfWork, actor: str, action: str, key: ApiKey) -> None:

@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 from store.checks import NAME_CHARACTERS, clean_text, is_visible, read_cursor, write_cursor
 from store.errors import BadArgument, KeyNotFound
 from store.key_types import SCOPES, ApiKey, KeyLimits, KeyPage, KeyTerms, KeyUses
+from store.key_usage import KeyUsage
 from store.tables import ApiKeyRow, StateRow, UtcDateTime
 
 MARK = "vk_"
@@ -54,9 +55,10 @@ class KeyRepository:
             statement = statement.where(tuple_(ApiKeyRow.created_at, ApiKeyRow.id) > read_cursor(cursor))
         rows = self._session.scalars(statement).all()
         shown = rows[:limit]
+        usage = KeyUsage(self._session)
         next_cursor = write_cursor(shown[-1].created_at, shown[-1].id) if len(rows) > limit else None
         total = self._session.scalar(select(func.count()).select_from(ApiKeyRow)) or 0
-        return KeyPage(tuple(map(_key, shown)), next_cursor, total)
+        return KeyPage(tuple(usage.added_to(_key(row)) for row in shown), next_cursor, total)
 
     def change(self, key_id: str, change: Callable[[KeyTerms], KeyTerms]) -> tuple[ApiKey, bool]:
         """The key under the terms that `change` gives, and whether they are others.
@@ -94,9 +96,14 @@ class KeyRepository:
         return set(self._session.scalars(select(ApiKeyRow.id).where(ApiKeyRow.revoked_at.is_(None))))
 
     def touch(self, uses: KeyUses) -> None:
-        """Moves the last use forward; keys that are gone are passed over."""
+        """Moves the last use forward and counts what was spoken; keys that are gone are passed over."""
+        # One order for all, so that two writers never wait for each other.
         for key_id in sorted(uses):
-            when = literal(uses[key_id], UtcDateTime)
+            usage = KeyUsage(self._session)
+            if not usage.exists(key_id):
+                continue
+            usage.count(key_id, uses[key_id].at, uses[key_id].characters)
+            when = literal(uses[key_id].at, UtcDateTime)
             later = or_(ApiKeyRow.last_used_at.is_(None), ApiKeyRow.last_used_at < when)
             statement = update(ApiKeyRow).where(ApiKeyRow.id == key_id, later).values(last_used_at=when)
             self._session.execute(statement, execution_options={"synchronize_session": False})

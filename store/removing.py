@@ -32,10 +32,11 @@ class Removing(StoreCore):
     def bring_back(self, speaker_id: str, actor: str = "api") -> Speaker:
         """The speaker, back from the trash with its id, clips and uses, under a new revision.
 
-        Raises: SpeakerNotFound, NameTaken, StorageFull, StoreUnavailable.
+        Raises: SpeakerNotFound, NameTaken, QuotaExceeded, StorageFull, StoreUnavailable.
         """
         with self._database.write() as unit:
             speaker = unit.speakers.get(unit.trash.bring_back(speaker_id, unit.revision))
+            unit.key_usage.check_brought_back(speaker.id)
             unit.ledger.note(actor, "bring_back", 1, speaker.n_clips)
         self._follow_commit()
         return speaker

@@ -19,6 +19,7 @@ from store.types import (
     Match,
     Naming,
     NewSpeaker,
+    Owner,
     Page,
     RequestKey,
     Speaker,
@@ -42,6 +43,7 @@ class Enrolling:
     new: NewSpeaker
     key: RequestKey | None
     actor: str
+    owner: Owner
 
 
 _Results = list[Speaker | Exception]
@@ -62,7 +64,7 @@ class Store(Charting):
 
         The bytes in `audio`, by the clips' sha256, are kept beside the database.
         Raises: BadName, BadArgument, BadVector, NameTaken, KeyReused, SpeakerNotFound for a key whose speaker is gone,
-        StorageFull, StoreUnavailable.
+        QuotaExceeded, StorageFull, StoreUnavailable.
         """
         checked = replace(
             new,
@@ -74,7 +76,7 @@ class Store(Charting):
         )
         speaker_id = str(uuid.uuid4())
         with self._keeping(speaker_id, checked.clips, audio):
-            return self._enrolments.submit(Enrolling(speaker_id, checked, key, actor))
+            return self._enrolments.submit(Enrolling(speaker_id, checked, key, actor, self._owner))
 
     def enrolled_before(self, key: RequestKey) -> Speaker | None:
         """The speaker that this key enrolled, None if it enrolled nobody.
@@ -272,7 +274,9 @@ def _enrol(unit: UnitOfWork, asked: Enrolling) -> Speaker:
     earlier = None if asked.key is None else unit.ledger.answered(asked.key)
     if earlier is not None:
         return unit.speakers.get(earlier)
-    speaker = unit.speakers.add(asked.speaker_id, asked.new, unit.revision)
+    if asked.owner.key_id is not None:
+        unit.key_usage.check_room(asked.owner.key_id)
+    speaker = unit.speakers.add(asked.speaker_id, asked.new, unit.revision, asked.owner)
     if asked.key is not None:
         unit.ledger.remember(asked.key, speaker.id)
     unit.ledger.note(asked.actor, "enrol", 1, speaker.n_clips)

@@ -11,7 +11,7 @@ from store.checks import as_speaker_id, mean_vector, name_key, read_cursor, writ
 from store.errors import BadArgument, BadVector, NameTaken
 from store.pruning import Candidate
 from store.tables import ClipRow, EncoderRow, SpeakerRow, TombstoneRow, UsageRow, UtcDateTime
-from store.types import ClipRecord, NewSpeaker, Page, Speaker, SpeakerRecord
+from store.types import ClipRecord, NewSpeaker, Owner, Page, Speaker, SpeakerRecord
 from store.voices import (
     ROWS_PER_FETCH,
     VoiceQueries,
@@ -24,15 +24,17 @@ from store.voices import (
     to_vector,
 )
 
+_NOBODY = Owner()
+
 
 class SpeakerRepository(VoiceQueries):
     """Speakers, their clips and their usage."""
 
-    def add(self, speaker_id: str, new: NewSpeaker, revision: int) -> Speaker:
+    def add(self, speaker_id: str, new: NewSpeaker, revision: int, owner: Owner = _NOBODY) -> Speaker:
         """The new speaker of this id. Raises: NameTaken, BadVector, before anything is written."""
-        return self.put(SpeakerRecord(speaker_id, new, datetime.now(UTC), None, 0), revision)
+        return self.put(SpeakerRecord(speaker_id, new, datetime.now(UTC), None, 0), revision, owner)
 
-    def put(self, record: SpeakerRecord, revision: int) -> Speaker:
+    def put(self, record: SpeakerRecord, revision: int, owner: Owner = _NOBODY) -> Speaker:
         """The speaker of this record, whose id must be free.
 
         Raises: NameTaken, BadVector, before anything is written.
@@ -55,6 +57,7 @@ class SpeakerRepository(VoiceQueries):
             created_at=now,
             updated_at=now,
             revision=revision,
+            key_id=owner.key_id,
             usage=UsageRow(last_used_at=record.last_used_at, uses=record.uses),
         )
         self._session.add(row)

@@ -95,7 +95,10 @@ class UsageRow(Base):
 
 
 class SpeakerColumns:
-    """What a speaker has, here or in the trash. `vector` is the clips' mean, float32 little-endian."""
+    """What a speaker has, here or in the trash. `vector` is the clips' mean, float32 little-endian.
+
+    `key_id` is the API key that enrolled it, which may be gone by now.
+    """
 
     id: Mapped[str] = mapped_column(String(ID_CHARACTERS), primary_key=True)
     name: Mapped[str] = mapped_column(Text)
@@ -109,6 +112,7 @@ class SpeakerColumns:
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
     updated_at: Mapped[datetime] = mapped_column(UtcDateTime)
     revision: Mapped[int] = mapped_column(BigInteger)
+    key_id: Mapped[str | None] = mapped_column(String(ID_CHARACTERS))
 
 
 class ClipColumns:
@@ -130,7 +134,7 @@ class SpeakerRow(SpeakerColumns, Base):
 
     __tablename__ = "speakers"
     # Revision and id stand in one index, so that comparing them with an index reads no vector.
-    __table_args__ = (Index(None, "created_at", "id"), Index(None, "revision", "id"))
+    __table_args__ = (Index(None, "created_at", "id"), Index(None, "revision", "id"), Index(None, "key_id"))
 
     name_key: Mapped[str] = mapped_column(Text, unique=True)
 
@@ -197,6 +201,16 @@ class ApiKeyRow(Base):
     expires_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     revoked_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     last_used_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+
+
+class KeyUsageRow(Base):
+    """What a key has had spoken in a month of the UTC calendar, as `2026-11`."""
+
+    __tablename__ = "key_usage"
+
+    key_id: Mapped[str] = mapped_column(ForeignKey("api_keys.id", ondelete="CASCADE"), primary_key=True)
+    month: Mapped[str] = mapped_column(String(7), primary_key=True)
+    characters: Mapped[int] = mapped_column(BigInteger)
 
 
 class TombstoneRow(Base):

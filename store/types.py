@@ -35,6 +35,13 @@ class StoreConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class Owner:
+    """On whose behalf a store is used: `key_id` is the API key that pays, where there is one."""
+
+    key_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ClipRecord:
     """Metadata of one reference clip and its own embedding. Shapes: vector float32 (d,), L2 norm 1."""
 

@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 from store.connections import WRITING, connect, overwrite_removed, refilling, translated_faults
 from store.errors import StoreUnavailable
 from store.jobs_rows import JobQueries
+from store.key_usage import KeyUsage
 from store.keys import KeyRepository
 from store.ledger import Ledger
 from store.speakers import SpeakerRepository
@@ -33,6 +34,7 @@ class Reading:
     ledger: Ledger
     keys: KeyRepository
     jobs: JobQueries
+    key_usage: KeyUsage
 
     @classmethod
     def of(cls, session: Session) -> Self:
@@ -42,6 +44,7 @@ class Reading:
             Ledger(session),
             KeyRepository(session),
             JobQueries(session),
+            KeyUsage(session),
         )
 
 

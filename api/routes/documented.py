@@ -11,15 +11,18 @@ from api.catalogue import CODES
 from api.context import Needs
 from api.schemas import ElevenLabsError, OpenAIError, Problem
 
-ANY = "key_missing key_wrong key_expired key_revoked scope_missing starting draining too_busy store_unavailable"
+ANY = (
+    "key_missing key_wrong key_expired key_revoked scope_missing rate_limited starting draining too_busy "
+    "store_unavailable"
+)
 UPLOAD = (
     "missing_field bad_field bad_multipart too_many_clips too_large empty no_audio bad_container unsupported_format "
     "decode_timeout too_many_bytes decoded_too_long no_speech too_little_speech bad_clip bad_vector storage_full"
 )
 SPEECH = (
-    "speaker_not_found nothing_to_say text_too_long bad_markup bad_lexicon bad_field too_large language_unsupported "
-    "format_unknown verify_needs_whole wrong_encoder synthesis_failed engine_failed queue_full deadline_missed "
-    "cancelled closed"
+    "speaker_not_found quota_exceeded nothing_to_say text_too_long bad_markup bad_lexicon bad_field too_large "
+    "language_unsupported format_unknown verify_needs_whole wrong_encoder synthesis_failed engine_failed queue_full "
+    "deadline_missed cancelled closed"
 )
 READY = (
     "starting draining store_unavailable schema_missing schema_older schema_newer bundle_missing bundle_corrupt "

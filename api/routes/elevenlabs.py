@@ -160,7 +160,7 @@ async def search_voices(
 
 @router.post(
     "/v1/voices/add",
-    responses=elevenlabs_errors("name_taken", "bad_name", "bad_labels", UPLOAD, ANY),
+    responses=elevenlabs_errors("name_taken bad_name bad_labels quota_exceeded", UPLOAD, ANY),
     openapi_extra=form_of({**_VOICE_FIELDS, "files": _FILES}, ["name", "files"]),
     dependencies=[ENROL],
 )

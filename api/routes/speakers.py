@@ -20,7 +20,7 @@ K = Annotated[int, Query(ge=1, le=100, description="How many.")]
 @router.post(
     "",
     status_code=201,
-    responses=errors("name_taken", "bad_name", "bad_labels", "key_reused", "model_unknown", UPLOAD, ANY),
+    responses=errors("name_taken bad_name bad_labels key_reused model_unknown quota_exceeded", UPLOAD, ANY),
     openapi_extra=form_of(
         {
             "name": {"type": "string", "examples": ["Ada"]},
@@ -169,7 +169,9 @@ async def delete(
     return Response(status_code=204)
 
 
-@router.post("/{speaker_id}/undelete", responses=errors("speaker_not_found", "name_taken", ANY), dependencies=[ENROL])
+@router.post(
+    "/{speaker_id}/undelete", responses=errors("speaker_not_found name_taken quota_exceeded", ANY), dependencies=[ENROL]
+)
 async def undelete(speaker_id: str, context: ContextDep, services: ServicesDep) -> SpeakerOut:
     """Bring a deleted speaker back, with its id, its clips and its uses."""
     return SpeakerOut.of(await context.queries.run(partial(services.store.bring_back, speaker_id, actor="http")))

@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING
 
 import httpx
 import pytest
-from servers import ADMIN_KEY, CONSOLE_KEY, DATA, MAX_UPLOAD_BYTES, RunningServer, enrol, environment_of, migrate, start
+from servers import (
+    ADMIN_KEY,
+    CONSOLE_KEY,
+    DATA,
+    MAX_UPLOAD_BYTES,
+    RunningServer,
+    enrol,
+    environment_of,
+    migrate,
+    start,
+    with_key,
+)
 
 if TYPE_CHECKING:
     from chromium import Browser
@@ -62,6 +73,26 @@ def client(server: RunningServer) -> Iterator[httpx.Client]:
 def admin(server: RunningServer) -> Iterator[httpx.Client]:
     headers = {"Authorization": f"Bearer {ADMIN_KEY}"}
     with httpx.Client(base_url=server.url, timeout=60, headers=headers) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def keeper(tmp_path_factory: pytest.TempPathFactory, voice_dir: Path) -> Iterator[RunningServer]:
+    """A server with an admin key, all logging, a trash, and keys in its store."""
+    folder = tmp_path_factory.mktemp("keeper")
+    environment = environment_of(
+        folder / "state", voice_dir, ADMIN_KEY=ADMIN_KEY, REQUIRE_KEYS="true", LOG_LEVEL="debug", GRACE_DAYS="7"
+    )
+    migrate(environment)
+    running = start(environment, folder / "log")
+    running.wait_ready()
+    yield running
+    assert running.stop() == 0, running.log.read_text()
+
+
+@pytest.fixture(scope="session")
+def boss(keeper: RunningServer) -> Iterator[httpx.Client]:
+    with with_key(keeper, ADMIN_KEY) as opened:
         yield opened
 
 

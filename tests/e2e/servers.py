@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
 
@@ -75,6 +76,19 @@ def migrate(environment: dict[str, str]) -> None:
     """What `voicekin doctor --migrate` does, without the seconds that a process takes to start."""
     state_dir = Path(environment["VOICEKIN_STATE_DIR"])
     schema.migrate(StoreConfig(f"sqlite:///{state_dir / 'voicekin.db'}", state_dir))
+
+
+def with_key(server: RunningServer, key: str | None) -> httpx.Client:
+    headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+    return httpx.Client(base_url=server.url, timeout=60, headers=headers)
+
+
+def make_key(boss: httpx.Client, *scopes: str, **fields: Any) -> dict[str, Any]:
+    """A new key, by whoever may make one."""
+    response = boss.post("/v1/admin/keys", json={"name": "a test", "scopes": scopes, **fields})
+    assert response.status_code == 201, response.text
+    made: dict[str, Any] = response.json()
+    return made
 
 
 def enrol(client: httpx.Client, name: str, clip: str = "woman.flac") -> str:

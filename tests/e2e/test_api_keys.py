@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,7 @@ from asking import problem, speak
 from elevenlabs.client import ElevenLabs
 from elevenlabs.core.api_error import ApiError
 from openai import AuthenticationError, OpenAI, PermissionDeniedError
-from servers import ADMIN_KEY, RunningServer, enrol, environment_of, migrate, start
+from servers import ADMIN_KEY, RunningServer, enrol, environment_of, make_key, with_key
 from typer.testing import CliRunner
 
 from api.cli import app
@@ -26,41 +26,9 @@ Starter = Callable[..., RunningServer]
 
 
 @pytest.fixture(scope="module")
-def keeper(tmp_path_factory: pytest.TempPathFactory, voice_dir: Any) -> Iterator[RunningServer]:
-    """A server with an admin key, all logging, and keys in its store."""
-    folder = tmp_path_factory.mktemp("keeper")
-    environment = environment_of(
-        folder / "state", voice_dir, ADMIN_KEY=ADMIN_KEY, LOG_LEVEL="debug", CORS_ORIGINS="https://console.example"
-    )
-    migrate(environment)
-    running = start(environment, folder / "log")
-    running.wait_ready()
-    yield running
-    assert running.stop() == 0, running.log.read_text()
-
-
-def with_key(server: RunningServer, key: str | None) -> httpx.Client:
-    headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-    return httpx.Client(base_url=server.url, timeout=60, headers=headers)
-
-
-@pytest.fixture(scope="module")
-def boss(keeper: RunningServer) -> Iterator[httpx.Client]:
-    with with_key(keeper, ADMIN_KEY) as opened:
-        yield opened
-
-
-def make(boss: httpx.Client, *scopes: str, **fields: Any) -> dict[str, Any]:
-    response = boss.post("/v1/admin/keys", json={"name": "a test", "scopes": scopes, **fields})
-    assert response.status_code == 201, response.text
-    made: dict[str, Any] = response.json()
-    return made
-
-
-@pytest.fixture(scope="module")
 def keys(boss: httpx.Client) -> dict[str, str]:
     """A key of each scope alone."""
-    return {scope: make(boss, scope)["key"] for scope in SCOPES}
+    return {scope: make_key(boss, scope)["key"] for scope in SCOPES}
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +86,7 @@ def test_every_route_refuses_a_key_without_its_scope(
 def test_every_route_refuses_what_is_no_key(
     keeper: RunningServer, boss: httpx.Client, operations: list[tuple[str, str, frozenset[str]]]
 ) -> None:
-    revoked, expired = make(boss, "admin"), make(boss, "admin", expires_in_days=1e-6)
+    revoked, expired = make_key(boss, "admin"), make_key(boss, "admin", expires_in_days=1e-6)
     assert boss.patch(f"/v1/admin/keys/{revoked['key_id']}", json={"revoked": True}).json()["state"] == "revoked"
     until = time.monotonic() + 10
     while boss.get("/v1/admin/keys").json()["keys"][-1]["state"] != "expired":
@@ -182,7 +150,7 @@ def test_a_bad_request_names_its_field(boss: httpx.Client, body: dict[str, Any],
 
 
 def test_an_empty_change_is_refused(boss: httpx.Client) -> None:
-    made = make(boss, "speak")
+    made = make_key(boss, "speak")
     problem(boss.patch(f"/v1/admin/keys/{made['key_id']}", json={}), 422, "missing_field")
     problem(boss.patch(f"/v1/admin/keys/{made['key_id']}", json={"revoked": False}), 422, "bad_field")
     problem(boss.patch("/v1/admin/keys/..%2f..", json={"name": "x"}), 404, "http_404")
@@ -246,7 +214,7 @@ def test_an_admin_key_of_the_store_makes_keys_and_stands_in_the_audit(
     keeper: RunningServer, boss: httpx.Client, keys: dict[str, str]
 ) -> None:
     with with_key(keeper, keys["admin"]) as client:
-        made = make(client, "speak")
+        made = make_key(client, "speak")
         line = client.get("/v1/admin/audit", params={"limit": 1}).json()["lines"][0]
     assert (line["action"], line["actor"]) == ("key_create", f"key {keys['admin'][:11]}")
     assert line["receipt"] == {"key_id": made["key_id"], "prefix": made["prefix"]}

@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from store.backup import back_up, restore
 from store.errors import BadArgument, KeyNotFound
-from store.key_types import KeyLimits, KeyTerms
+from store.key_types import KeyLimits, KeyTerms, KeyUse
 from store.schema import migrate
 from store.service import Store
 from store.types import StoreConfig
@@ -132,8 +132,8 @@ def test_pages_hold_every_key_once(store: Store) -> None:
 def test_the_last_use_only_moves_forward(store: Store) -> None:
     key, secret = store.create_key(TERMS)
     noon = datetime(2026, 11, 30, 12, tzinfo=UTC)
-    store.touch_keys({key.id: noon, "0b9d3a50-7d0c-4d1e-9a53-1f0f6f9f1d11": noon})
-    store.touch_keys({key.id: noon - timedelta(hours=1)})
+    store.touch_keys({key.id: KeyUse(noon), "0b9d3a50-7d0c-4d1e-9a53-1f0f6f9f1d11": KeyUse(noon)})
+    store.touch_keys({key.id: KeyUse(noon - timedelta(hours=1))})
     found = store.look_up_key(secret).key
     assert found is not None and found.last_used_at == noon
 
