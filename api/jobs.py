@@ -13,6 +13,7 @@ from api.errors import JobInaudible, RequestRefused
 from api.jobs_limits import JobLimits
 from api.jobs_text import PIECE_CHARS, Passage, read_script, spoken_text, storable
 from api.listing import find_speaker
+from api.metering import Meter
 from api.speech import MAX_SEED
 from cloning.errors import BadConditioning, LanguageUnsupported, TextRefused
 from cloning.text.languages import base_tag
@@ -71,19 +72,21 @@ class Jobs:
     store: Store
     voices: Voices
     limits: JobLimits
+    meter: Meter = field(default_factory=Meter)
 
     def submit(self, order: JobOrder, request_key: str | None = None) -> Job:
         """The new job, waiting; a key that was answered gives the job of then. All that can be refused is refused now.
 
         Raises: TextRefused, RequestRefused, SpeakerNotFound, BadConditioning, LanguageUnsupported, ModelUnknown,
-        TooManyJobs, StorageFull, KeyReused, JobNotFound.
+        TooManyJobs, QuotaExceeded, StorageFull, KeyReused, JobNotFound.
         """
         key = None if request_key is None else RequestKey(request_key, _digest(order))
         known = None if key is None else self.store.jobs.added_before(key)
         if known is not None:
             return known
         self._check_length(order.text)
-        return self.store.jobs.add(self._planned(order), self.limits.bounds, key)
+        with self.meter.charged(len(order.text)):
+            return self.store.jobs.add(self._planned(order), self.limits.bounds, key)
 
     def audible(self, job_id: str) -> Heard:
         """The job with its pieces, all of which are there.

@@ -113,8 +113,7 @@ class Problem:
 
     @property
     def headers(self) -> dict[str, str]:
-        after_s = RETRY_AFTER_S if self.status in _PASSING else None
-        after_s = self.details.get("retry_after_s", after_s)
+        after_s = self.details.get("retry_after_s", RETRY_AFTER_S if self.status in _PASSING else None)
         headers = {} if after_s is None else {"Retry-After": str(after_s)}
         return headers | ({"WWW-Authenticate": "Bearer"} if self.status == 401 else {})
 

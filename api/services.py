@@ -60,6 +60,7 @@ class Services:
             enrolment=replace(self.enrolment, store=store),
             speaking=speaking,
             rendering=replace(self.rendering, speaking=speaking, meter=meter),
+            jobs=replace(self.jobs, store=store, meter=meter),
         )
 
 

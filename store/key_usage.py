@@ -7,8 +7,9 @@ from sqlalchemy import func, select, text, update
 from sqlalchemy.orm import Session
 
 from store.errors import KeyNotFound, QuotaExceeded
+from store.key_tables import ApiKeyRow, KeyUsageRow
 from store.key_types import ApiKey, Spending
-from store.tables import ApiKeyRow, KeyUsageRow, SpeakerRow
+from store.tables import SpeakerRow
 
 _BEGIN = "INSERT INTO key_usage (key_id, month, characters) VALUES (:key_id, :month, 0) ON CONFLICT DO NOTHING"
 
@@ -74,7 +75,9 @@ class KeyUsage:
         used = self.n_speakers(key_id)
         if used + n_more > limit:
             message = f"speakers: the key has enrolled {used} of {limit} that are stored; delete one, or ask for more"
-            raise QuotaExceeded("quota_exceeded", message, quota="speakers", limit=limit, used=used, resets_at=None)
+            # Time alone makes no room.
+            never: dict[str, object] = {"resets_at": None, "retry_after_s": None}
+            raise QuotaExceeded("quota_exceeded", message, quota="speakers", limit=limit, used=used, **never)
 
     def check_brought_back(self, speaker_id: str) -> None:
         """Raises: QuotaExceeded, where the key that enrolled the speaker has too many now."""

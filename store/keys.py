@@ -12,9 +12,10 @@ from sqlalchemy.orm import Session
 
 from store.checks import NAME_CHARACTERS, clean_text, is_visible, read_cursor, write_cursor
 from store.errors import BadArgument, KeyNotFound
+from store.key_tables import ApiKeyRow
 from store.key_types import SCOPES, ApiKey, KeyLimits, KeyPage, KeyTerms, KeyUses
 from store.key_usage import KeyUsage
-from store.tables import ApiKeyRow, StateRow, UtcDateTime
+from store.tables import StateRow, UtcDateTime
 
 MARK = "vk_"
 # What is shown of a secret says nothing about the 192 bits after it.

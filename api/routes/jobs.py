@@ -29,7 +29,8 @@ _QUIET_S = 15.0
 _BINARY = {"schema": {"type": "string", "format": "binary"}}
 _SUBMIT = (
     "speaker_not_found nothing_to_say text_too_long bad_tag bad_markup bad_lexicon bad_field missing_field too_large "
-    "language_unsupported wrong_encoder model_unknown key_reused job_not_found too_many_jobs jobs_full storage_full"
+    "language_unsupported wrong_encoder model_unknown quota_exceeded key_reused job_not_found too_many_jobs jobs_full "
+    "storage_full"
 )
 _FILE = "job_not_found job_not_done job_inaudible"
 _EVENTS = {"text/event-stream": {"schema": {"type": "string", "description": "Events `progress`, and `end` at last."}}}

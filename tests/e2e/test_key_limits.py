@@ -66,7 +66,7 @@ def test_characters_are_counted_as_sent_on_every_door(keeper: RunningServer, bos
         assert speak(client, speaker_id=voice, text=TEXT, stream=True).status_code == 200
         body = {"model": "tts-1", "voice": voice, "input": TEXT}
         assert client.post("/v1/audio/speech", json=body).status_code == 200
-        assert client.post(f"/v1/text-to-speech/{voice}", json={"text": TEXT}).status_code == 200
+        assert client.post("/v1/jobs", json={"text": TEXT, "speaker_id": voice}).status_code == 202
         assert used(boss, made)["characters_this_month"] == 4 * len(TEXT)
         refused = speak(client, speaker_id=voice, text="a")
         refusal(refused, "quota_exceeded", quota="characters", limit=4 * len(TEXT), used=4 * len(TEXT), asked=1)
@@ -75,6 +75,16 @@ def test_characters_are_counted_as_sent_on_every_door(keeper: RunningServer, bos
             reply = client.post(path, json={**body, "text": TEXT})
             assert (reply.status_code, reply.json()[shape]["code"]) == (429, "quota_exceeded")
         assert client.get("/v1/speakers").status_code == 200, "what speaks nothing costs nothing"
+
+
+def test_elevenlabs_shape_is_counted_too(keeper: RunningServer, boss: httpx.Client, voice: str) -> None:
+    made = make_key(boss, "speak", limits={"characters_per_month": 4 * len(TEXT) + 3})
+    with with_key(keeper, made["key"]) as client:
+        for way in ("", "/stream", "/with-timestamps", "/stream/with-timestamps"):
+            assert client.post(f"/v1/text-to-speech/{voice}{way}", json={"text": TEXT}).status_code == 200
+        assert client.post(f"/v1/text-to-speech/{voice}", json={"text": TEXT}).status_code == 429
+        reply = problem(client.post("/v1/jobs", json={"text": TEXT, "speaker_id": voice}), 429, "quota_exceeded")
+    assert reply["used"] == used(boss, made)["characters_this_month"] == 4 * len(TEXT)
 
 
 def test_what_was_refused_costs_nothing(keeper: RunningServer, boss: httpx.Client, voice: str) -> None:

@@ -88,7 +88,8 @@ def test_deleting_a_speaker_makes_room_and_bringing_it_back_needs_some(config: S
         for call in (mine.check_room, lambda: mine.enrol(new_speaker("second", [2]))):
             with pytest.raises(QuotaExceeded, match="1 of 1") as refused:
                 call()
-            assert refused.value.details == {"quota": "speakers", "limit": 1, "used": 1, "resets_at": None}
+            figures = {"quota": "speakers", "limit": 1, "used": 1, "resets_at": None, "retry_after_s": None}
+            assert refused.value.details == figures
         store.enrol(new_speaker("of nobody", [3]))
         store.delete(first.id)
         second = mine.enrol(new_speaker("second", [2]))
