@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from api.command_line import ACTOR
 from api.errors import RequestRefused, ServerRefused
+from api.jobs_door import JobsDoor, LocalJobs, RemoteJobs
 from api.keys_door import Keys, LocalKeys, RemoteKeys
 from api.settings import Settings
 
@@ -45,6 +46,8 @@ class Door(Protocol):
 
     @property
     def keys(self) -> Keys: ...
+    @property
+    def jobs(self) -> JobsDoor: ...
     def enrol(
         self, name: str, clips: Sequence[Path], labels: Mapping[str, str], model: str | None = None
     ) -> Document: ...
@@ -85,6 +88,7 @@ class LocalDoor:
         self._settings = settings
         self._store = store
         self.keys: Keys = LocalKeys(store)
+        self.jobs: JobsDoor = LocalJobs(settings, store)
 
     def enrol(self, name: str, clips: Sequence[Path], labels: Mapping[str, str], model: str | None = None) -> Document:
         from api.schemas import EnrolledOut
@@ -160,6 +164,7 @@ class RemoteDoor:
     def __init__(self, client: Any) -> None:
         self._client = client
         self.keys: Keys = RemoteKeys(self._ask)
+        self.jobs: JobsDoor = RemoteJobs(self._client, self._ask, _refusal)
 
     def enrol(self, name: str, clips: Sequence[Path], labels: Mapping[str, str], model: str | None = None) -> Document:
         files = [("clips", (path.name, data)) for path, data in zip(clips, read_clips(clips), strict=True)]

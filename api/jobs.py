@@ -88,23 +88,6 @@ class Jobs:
         with self.meter.charged(len(order.text)):
             return self.store.jobs.add(self._planned(order), self.limits.bounds, key)
 
-    def audible(self, job_id: str) -> Heard:
-        """The job with its pieces, all of which are there.
-
-        Raises: JobNotFound; JobInaudible where it is not finished, or ended without a sound.
-        """
-        job = self.store.jobs.get(job_id)
-        if job.state in UNFINISHED:
-            raise _unfinished(job)
-        if job.state not in AUDIBLE or job.sample_rate is None:
-            words = f"the job is {job.state}: nothing of it can be heard; submit it again"
-            raise JobInaudible("job_inaudible", words, state=job.state)
-        pieces = self.store.jobs.pieces(job.id, DONE, BAD)
-        if lost := self.store.jobs.missing(job.id, [piece for piece in pieces if piece.state == DONE]):
-            self.store.jobs.speak_anew(job.id, lost)
-            raise _unfinished(self.store.jobs.get(job.id))
-        return Heard(job, tuple(pieces), job.sample_rate)
-
     def _check_length(self, text: str) -> None:
         limit = self.limits.max_chars
         if len(text) > limit:
@@ -154,6 +137,24 @@ class Jobs:
             words = f"{where}: was enrolled with {speaker.encoder_id}, the voice {voice.name} needs {voice.encoder_id}"
             raise BadConditioning("wrong_encoder", f"{words}; enrol the speaker again", **details)
         return speaker.id
+
+
+def audible(store: Store, job_id: str) -> Heard:
+    """The job with its pieces, all of which are there.
+
+    Raises: JobNotFound; JobInaudible where it is not finished, or ended without a sound.
+    """
+    job = store.jobs.get(job_id)
+    if job.state in UNFINISHED:
+        raise _unfinished(job)
+    if job.state not in AUDIBLE or job.sample_rate is None:
+        words = f"the job is {job.state}: nothing of it can be heard; submit it again"
+        raise JobInaudible("job_inaudible", words, state=job.state)
+    pieces = store.jobs.pieces(job.id, DONE, BAD)
+    if lost := store.jobs.missing(job.id, [piece for piece in pieces if piece.state == DONE]):
+        store.jobs.speak_anew(job.id, lost)
+        raise _unfinished(store.jobs.get(job.id))
+    return Heard(job, tuple(pieces), job.sample_rate)
 
 
 def expected_left_s(job: Job) -> float | None:

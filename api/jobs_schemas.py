@@ -2,15 +2,19 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from api.audio_out import Chapter
-from api.jobs import JobOrder, expected_left_s
+from api.jobs import Heard, JobOrder, expected_left_s
+from api.jobs_files import chapters_of
 from api.schemas import EXAMPLE_ID, Lexicon, Strict
 from api.speech import MAX_SEED, SPEED_RANGE
-from store.jobs_types import Job, JobPage, Piece
+from store.jobs_types import AUDIBLE, BAD, Job, JobPage, Piece
+
+if TYPE_CHECKING:
+    from store.service import Store
 
 _EXAMPLE_TEXT = "# The first chapter\n\nIt was late.\n\n[speaker: Ada] Who is there?"
 
@@ -117,6 +121,16 @@ class JobPageOut(BaseModel):
     @classmethod
     def of(cls, page: JobPage) -> "JobPageOut":
         return cls(jobs=[JobOut.of(job) for job in page.jobs], next_cursor=page.next_cursor, total=page.total)
+
+
+def job_detail(store: "Store", job_id: str) -> JobDetailOut:
+    """The job as a document. Raises: JobNotFound."""
+    job = store.jobs.get(job_id)
+    bad = store.jobs.pieces(job.id, BAD) if job.n_bad else []
+    if job.state not in AUDIBLE:
+        return JobDetailOut.of_parts(job, (), bad)
+    heard = Heard(job, tuple(store.jobs.pieces(job.id)), job.sample_rate or 1)
+    return JobDetailOut.of_parts(job, chapters_of(heard), bad)
 
 
 def _fields(job: Job) -> dict[str, Any]:

@@ -13,14 +13,14 @@ from fastapi.responses import StreamingResponse
 from starlette.requests import ClientDisconnect
 
 from api.context import SPEAK, Context, ContextDep, ServicesDep
-from api.jobs import Heard, Jobs
-from api.jobs_files import JOB_FORMATS, JobFile, chapters_of
-from api.jobs_schemas import JobDetailOut, JobIn, JobOut, JobPageOut
+from api.jobs import Heard, audible
+from api.jobs_files import JOB_FORMATS, JobFile
+from api.jobs_schemas import JobDetailOut, JobIn, JobOut, JobPageOut, job_detail
 from api.replies import STREAM_HEADERS, SentResponse
 from api.routes.documented import ANY, errors
 from api.services import Services
 from store.errors import JobNotFound
-from store.jobs_types import AUDIBLE, BAD, UNFINISHED
+from store.jobs_types import UNFINISHED
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], dependencies=[SPEAK])
 _POLL_S = 0.5
@@ -67,7 +67,7 @@ async def list_jobs(
 @router.get("/{job_id}", responses=errors("job_not_found", ANY))
 async def read(job_id: str, context: ContextDep, services: ServicesDep) -> JobDetailOut:
     """Read a job: how far it is and how long it will take, its chapters, and what could not be spoken."""
-    return await context.queries.run(partial(detail, services.jobs, job_id))
+    return await context.queries.run(partial(job_detail, services.store, job_id))
 
 
 @router.get("/{job_id}/events", response_class=Response,
@@ -102,7 +102,7 @@ async def audio(
     format: Annotated[str, Query(max_length=40, description=", ".join(JOB_FORMATS))] = "wav",
 ) -> Response:
     """Download the whole recording; m4a has chapters, and is made whole before its first byte."""
-    heard = await context.queries.run(partial(services.jobs.audible, job_id))
+    heard = await context.queries.run(partial(audible, services.store, job_id))
     return await _sent(request, context, heard, services.job_files.audio(heard, format))
 
 
@@ -122,7 +122,7 @@ async def timestamps(
     format: Annotated[Literal["json", "srt", "vtt"], Query(description="json, or subtitles.")] = "json",
 ) -> Response:
     """Download when each sentence, word and sound is heard, and the chapters; or subtitles."""
-    heard = await context.queries.run(partial(services.jobs.audible, job_id))
+    heard = await context.queries.run(partial(audible, services.store, job_id))
     return await _sent(request, context, heard, services.job_files.times(heard, format))
 
 
@@ -137,16 +137,6 @@ async def delete(job_id: str, context: ContextDep, services: ServicesDep) -> Res
     """Delete a job with its text and its audio, whether it has ended or not."""
     await context.queries.run(partial(services.store.jobs.delete, job_id))
     return Response(status_code=204)
-
-
-def detail(jobs: Jobs, job_id: str) -> JobDetailOut:
-    """The job as a document. Raises: JobNotFound."""
-    job = jobs.store.jobs.get(job_id)
-    bad = jobs.store.jobs.pieces(job.id, BAD) if job.n_bad else []
-    if job.state not in AUDIBLE:
-        return JobDetailOut.of_parts(job, (), bad)
-    heard = Heard(job, tuple(jobs.store.jobs.pieces(job.id)), job.sample_rate or 1)
-    return JobDetailOut.of_parts(job, chapters_of(heard), bad)
 
 
 async def _events(context: Context, services: Services, job_id: str) -> AsyncGenerator[bytes, None]:
