@@ -105,7 +105,7 @@ class JobQueries:
         statement = select(JobRow).order_by(JobRow.created_at.desc(), JobRow.id.desc()).limit(limit + 1)
         if cursor is not None:
             when, job_id = read_cursor(cursor)
-            statement = statement.where(tuple_(JobRow.created_at, JobRow.id) < (literal(when, UtcDateTime), job_id))
+            statement = statement.where(tuple_(JobRow.created_at, JobRow.id) < (when, job_id))
         rows = list(self._session.scalars(statement))
         total = self._session.scalar(select(func.count()).select_from(JobRow)) or 0
         more = write_cursor(rows[limit - 1].created_at, rows[limit - 1].id) if len(rows) > limit else None
