@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from api.errors import AccessRefused, SettingsError
 from api.settings import Settings
 from store.key_types import ADMIN, ENROL, SCOPES, SPEAK, ApiKey, KeyLook, KeyUse, KeyUses
+from store.types import Owner
 
 _ADMIN_HELP = "set VOICEKIN_ADMIN_KEY and send it as `Authorization: Bearer KEY`"
 _CLIENT_SCOPES = frozenset({SPEAK, ENROL})
@@ -27,6 +28,13 @@ class Caller:
     actor: str = "http"
     key: ApiKey | None = None
     refusal: AccessRefused | None = None
+
+    @property
+    def owner(self) -> Owner:
+        """On whose behalf its requests are done: an admin sees all tenants, who has no key of the store one."""
+        if ADMIN in self.scopes:
+            return Owner(None if self.key is None else self.key.id)
+        return Owner(None, "") if self.key is None else Owner(self.key.id, self.key.terms.tenant)
 
 
 class Access:

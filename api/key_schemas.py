@@ -9,6 +9,7 @@ from pydantic import AwareDatetime, BaseModel, Field
 from api.schemas import EXAMPLE_ID, Strict
 from store.key_types import SCOPES, ApiKey, KeyLimits, KeyPage, KeyTerms
 from store.keys import LIMITS
+from store.tables import TENANT_CHARACTERS
 
 Scope = Literal["speak", "enrol", "admin"]
 _MOST_DAYS = 3650
@@ -43,12 +44,19 @@ class KeyIn(Strict):
         max_length=len(SCOPES),
         description="What it may do: speak; enrol (add, change and delete speakers); admin (all).",
     )
+    tenant: str = Field(
+        default="",
+        max_length=TENANT_CHARACTERS,
+        description="Whose speakers and jobs it sees, adds and changes; by default those of the tenant without a name.",
+        examples=["acme"],
+    )
     limits: LimitsModel = Field(default_factory=LimitsModel)
     expires_at: AwareDatetime | None = Field(default=None, description="When it ends; by default never.")
     expires_in_days: float | None = Field(default=None, gt=0, le=_MOST_DAYS, description="The same, from now on.")
 
     def terms(self) -> KeyTerms:
-        return KeyTerms(self.name, frozenset(self.scopes), self.limits.over(KeyLimits()), _end(self))
+        limits = self.limits.over(KeyLimits())
+        return KeyTerms(self.name, frozenset(self.scopes), limits, _end(self), self.tenant)
 
 
 class KeyChange(Strict):
@@ -89,6 +97,7 @@ class KeyOut(BaseModel):
     name: str
     prefix: str = Field(description="How its secret begins.", examples=["vk_3f9a1c07"])
     scopes: list[Scope]
+    tenant: str
     limits: LimitsModel
     state: Literal["live", "expired", "revoked"]
     created_at: datetime
@@ -104,6 +113,7 @@ class KeyOut(BaseModel):
             "name": terms.name,
             "prefix": key.prefix,
             "scopes": [scope for scope in SCOPES if scope in terms.scopes],
+            "tenant": terms.tenant,
             "limits": LimitsModel(**asdict(terms.limits)),
             "state": "revoked" if key.revoked_at else "expired" if over else "live",
             "created_at": key.created_at,

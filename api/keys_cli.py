@@ -24,6 +24,7 @@ Speakers = Annotated[int | None, typer.Option(help="Speakers that it has enrolle
 def create(  # noqa: PLR0913, PLR0917 - the options of a command
     name: Annotated[str, typer.Argument(help="What the key is for.")],
     scope: Scopes = None,
+    tenant: Annotated[str, typer.Option(help="Whose speakers and jobs it sees; by default those of no tenant.")] = "",
     expires_in_days: Days = None,
     requests_per_minute: PerMinute = None,
     characters_per_month: PerMonth = None,
@@ -32,7 +33,7 @@ def create(  # noqa: PLR0913, PLR0917 - the options of a command
     as_json: AsJson = False,
 ) -> None:
     """Make a key and show its secret, once. By default it may speak and enrol."""
-    fields = _given(name=name, scopes=scope or None, expires_in_days=expires_in_days)
+    fields = _given(name=name, scopes=scope or None, tenant=tenant or None, expires_in_days=expires_in_days)
     limits = _limits(requests_per_minute, characters_per_month, speakers)
     with door(server) as opened:
         show(opened.keys.create(fields | _given(limits=limits or None)), as_json, _show_new)
@@ -108,5 +109,15 @@ def _show_keys(console: Console, document: dict[str, Any]) -> None:
     from api.report import show_rows
 
     rows = [{**key, **key["usage"], "scopes": " ".join(key["scopes"])} for key in document["keys"]]
-    columns = ("key_id", "name", "prefix", "scopes", "state", "characters_this_month", "speakers", "last_used_at")
+    columns = (
+        "key_id",
+        "name",
+        "tenant",
+        "prefix",
+        "scopes",
+        "state",
+        "characters_this_month",
+        "speakers",
+        "last_used_at",
+    )
     show_rows(console, columns, rows, "No key was made yet.")

@@ -51,6 +51,7 @@ class SpeakerOut(BaseModel):
     revision: int
     n_clips: int
     speech_s: float
+    tenant: str = Field(description="Whose it is; empty for the tenant without a name.")
 
     @classmethod
     def of(cls, speaker: Speaker) -> "SpeakerOut":
@@ -292,4 +293,5 @@ def _speaker_fields(speaker: Speaker) -> dict[str, Any]:
         "revision": speaker.revision,
         "n_clips": speaker.n_clips,
         "speech_s": speaker.speech_s,
+        "tenant": speaker.tenant,
     }

@@ -16,7 +16,7 @@ from api.jobs import Jobs
 from api.jobs_files import JobFiles
 from api.jobs_running import JobRunner
 from api.limits import Standings
-from api.metering import KeyMeter
+from api.metering import KeyMeter, Meter
 from api.rendering import Rendering
 from api.settings import Settings
 from api.speech import Speaking, UsageLog
@@ -24,7 +24,6 @@ from api.voices import Encoders, Voices
 from cloning.errors import LanguageUnsupported
 from cloning.types import FloatArray, Speech, SpeechRequest
 from encoder.types import Waveform
-from store.types import Owner
 
 if TYPE_CHECKING:
     from cloning.synthesis import Synthesiser
@@ -48,12 +47,10 @@ class Services:
     runner: JobRunner
 
     def seen_by(self, caller: Caller, standings: Standings) -> Services:
-        """The same rooms, used on the caller's behalf: what is spoken and enrolled is counted for its key."""
-        if caller.key is None:
-            return self
-        store = self.store.seen_by(Owner(caller.key.id))
+        """The same rooms on the caller's behalf: only its tenant's speakers and jobs are there, its key pays."""
+        store = self.store.seen_by(caller.owner)
         speaking = replace(self.speaking, store=store)
-        meter = KeyMeter(store, self.keys, caller.key, standings)
+        meter = Meter() if caller.key is None else KeyMeter(store, self.keys, caller.key, standings)
         return replace(
             self,
             store=store,

@@ -12,7 +12,7 @@ from datetime import datetime
 import numpy as np
 
 from store.errors import BadArgument, BadName, BadVector
-from store.tables import ENCODER_ID_CHARACTERS
+from store.tables import ENCODER_ID_CHARACTERS, TENANT_CHARACTERS
 from store.types import ClipRecord, FloatArray
 
 NAME_CHARACTERS = 200
@@ -22,6 +22,7 @@ NORM_TOLERANCE = 1e-3
 MAX_LIMIT = 1000
 
 _SPEAKER_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_TENANT = re.compile(rf"[A-Za-z0-9._-]{{1,{TENANT_CHARACTERS}}}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _DROPPED = frozenset({"Cc", "Cs", "Zl", "Zp"})
 _INVISIBLE = frozenset({"Cf", "Zs", "Mn"})
@@ -67,6 +68,13 @@ def as_speaker_id(text: str) -> str | None:
     """The canonical speaker id that the text spells, None if it spells none."""
     lowered = text.strip().lower()
     return lowered if _SPEAKER_ID.fullmatch(lowered) else None
+
+
+def check_tenant(tenant: str) -> str:
+    """The tenant, "" for the one without a name. Raises: ValueError."""
+    if tenant and not _TENANT.fullmatch(tenant):
+        raise ValueError(f"tenant must have 1 to {TENANT_CHARACTERS} letters, digits, dots, dashes and underscores")
+    return tenant
 
 
 def clean_labels(labels: Mapping[str, str]) -> dict[str, str]:

@@ -68,9 +68,11 @@ class StoreCore:
         return store
 
     def seen_by(self, owner: Owner) -> Self:
-        """The same store, used on this owner's behalf; who opened the store closes it."""
+        """The same store on this owner's behalf: whatever is not its tenant's is not there. Who opened it closes it."""
         view = copy.copy(self)
         view._owner = owner
+        view._database = self._database.seen_by(owner.tenant)
+        view.jobs = self.jobs.seen_by(owner.tenant)
         return view
 
     def close(self) -> None:

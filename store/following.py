@@ -11,6 +11,7 @@ from store.errors import StoreError
 from store.index import SpeakerIndex
 from store.rows import Shelf
 from store.snapshot import Snapshot, SnapshotDamaged, SnapshotFile
+from store.tenants import of_tenant
 from store.unit_of_work import Database
 from store.voices import Position, VoiceQueries, VoiceRow
 
@@ -197,16 +198,16 @@ class _Reporter:
 
 
 def _shelves(voices: Sequence[VoiceRow]) -> list[Shelf]:
-    return [
-        _shelf(encoder_id, [voice for voice in voices if voice.encoder_id == encoder_id])
-        for encoder_id in sorted({voice.encoder_id for voice in voices})
-    ]
+    by_shelf: dict[str, list[VoiceRow]] = {}
+    for voice in voices:
+        by_shelf.setdefault(of_tenant(voice.tenant, voice.encoder_id), []).append(voice)
+    return [_shelf(name, by_shelf[name]) for name in sorted(by_shelf)]
 
 
-def _shelf(encoder_id: str, voices: Sequence[VoiceRow]) -> Shelf:
+def _shelf(name: str, voices: Sequence[VoiceRow]) -> Shelf:
     revisions = np.array([voice.revision for voice in voices], dtype=np.int64)
     return Shelf(
-        encoder_id,
+        name,
         tuple(voice.speaker_id for voice in voices),
         revisions,
         np.stack([voice.vector for voice in voices]),

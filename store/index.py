@@ -1,4 +1,4 @@
-"""Nearest speakers by cosine, apart for each encoder, so that their vectors never meet.
+"""Nearest speakers by cosine, on a shelf for each encoder and tenant, so that their vectors never meet.
 
 A small shelf is searched exactly. A large one is first looked through by small codes (`store.coarse`), and what they
 name is ranked by the exact vectors; it stays exact until the codes are made, which happens beside searches and changes.
@@ -14,6 +14,7 @@ import numpy as np
 from store.coarse import MAX_COARSE_K, RETRAIN_GROWTH, CoarseIndex, sample_size
 from store.errors import BadVector, StoreUnavailable
 from store.rows import IntArray, Shelf, VectorRows
+from store.tenants import of_tenant, without_tenant
 from store.turns import SharedTurn
 from store.types import FloatArray
 
@@ -66,16 +67,15 @@ class SpeakerIndex:
         with self._turn.alone():
             self._shelves.clear()
 
-    def search(self, vector: FloatArray, encoder_id: str, k: int) -> list[Hit]:
-        """At most k voices of this encoder, nearest first. Shapes: vector float32 (d,). Raises: BadVector."""
+    def search(self, vector: FloatArray, encoder_id: str, k: int, tenant: str | None = None) -> list[Hit]:
+        """At most k voices of this encoder and tenant, or of all tenants, nearest first.
+
+        Shapes: vector float32 (d,). Raises: BadVector.
+        """
         with self._turn.shared():
-            voices = self._shelves.get(encoder_id)
-            if voices is None:
-                return []
-            if len(vector) != voices.rows.width:
-                message = f"vectors of {encoder_id} are {voices.rows.width} wide, but this one is {len(vector)}"
-                raise BadVector("bad_vector", message, expected=voices.rows.width, measured=len(vector))
-            return voices.search(vector, k)
+            found = [hit for voices in self._shelves_of(encoder_id, tenant) for hit in _search(voices, vector, k)]
+        # One shelf's hits are in order already, and the sort keeps the order of equals.
+        return sorted(found, key=lambda hit: -hit.cosine)[:k]
 
     def revisions(self) -> dict[str, int]:
         """The revision of every voice."""
@@ -97,8 +97,11 @@ class SpeakerIndex:
 
     def kinds(self) -> dict[str, str]:
         """How each encoder's voices are searched: exact, or coarse (then ranked exactly)."""
+        kinds: dict[str, str] = {}
         with self._turn.shared():
-            return {name: "coarse" if voices.coarse else "exact" for name, voices in self._shelves.items()}
+            for name, voices in self._shelves.items():
+                kinds[without_tenant(name)] = "coarse" if voices.coarse else kinds.get(without_tenant(name), "exact")
+        return kinds
 
     def near(self, cosine: float) -> dict[str, list[str]]:
         """For each voice that has any, the other voices of its encoder with at least this cosine to it.
@@ -130,6 +133,12 @@ class SpeakerIndex:
         for thread in self._threads:
             thread.join()
 
+    def _shelves_of(self, encoder_id: str, tenant: str | None) -> list["_Voices"]:
+        if tenant is None:
+            return [voices for name, voices in self._shelves.items() if without_tenant(name) == encoder_id]
+        voices = self._shelves.get(of_tenant(tenant, encoder_id))
+        return [] if voices is None else [voices]
+
     def _lacking(self) -> list[tuple[str, "_Voices"]]:
         with self._turn.shared():
             return [item for item in self._shelves.items() if item[1].lacks_codes(self._exact_below)]
@@ -157,15 +166,25 @@ class SpeakerIndex:
         voices.add(shelf)
 
     def _drop(self, speaker_ids: Iterable[str]) -> None:
-        ids = list(speaker_ids)
-        for encoder_id, voices in list(self._shelves.items()):
-            voices.drop(ids, self._exact_below * _KEEP_SHARE)
+        ids = set(speaker_ids)
+        for name, voices in list(self._shelves.items()):
+            mine = voices.rows.among(ids)
+            if not mine:
+                continue
+            voices.drop(mine, self._exact_below * _KEEP_SHARE)
             if not len(voices.rows):
-                del self._shelves[encoder_id]
+                del self._shelves[name]
+
+
+def _search(voices: "_Voices", vector: FloatArray, k: int) -> list[Hit]:
+    if len(vector) != voices.rows.width:
+        message = f"the encoder's vectors are {voices.rows.width} wide, but this one is {len(vector)}"
+        raise BadVector("bad_vector", message, expected=voices.rows.width, measured=len(vector))
+    return voices.search(vector, k)
 
 
 class _Voices:
-    """One encoder's voices, with codes where they are many."""
+    """One shelf's voices, with codes where they are many."""
 
     def __init__(self, rows: VectorRows) -> None:
         self.rows = rows
@@ -180,7 +199,7 @@ class _Voices:
         elif self.coarse is not None:
             self.coarse.add(numbers, np.ascontiguousarray(shelf.vectors))
 
-    def drop(self, speaker_ids: Sequence[str], keep_codes_above: float) -> None:
+    def drop(self, speaker_ids: Iterable[str], keep_codes_above: float) -> None:
         gone = self.rows.remove(speaker_ids)
         if self.rows.n_numbers > _MAX_GONE_NUMBERS + 2 * len(self.rows):
             self.rows.renumber()

@@ -4,6 +4,7 @@ One process at a time speaks a job: it holds a lease, in SQL and with a time, an
 while it does. So a process that died, or that slept too long, takes nothing along and spoils nothing.
 """
 
+import copy
 import hashlib
 import logging
 import uuid
@@ -11,6 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
+from typing import Self
 
 from store import checks
 from store.errors import SpeakerNotFound, StorageFull, StoreError, TooManyJobs
@@ -30,6 +32,13 @@ class Jobs:
     def __init__(self, database: Database, state_dir: Path, keep_s: float) -> None:
         """A finished job is kept for `keep_s`."""
         self._database, self._state_dir, self._keep_s = database, state_dir, keep_s
+        self._tenant: str | None = None
+
+    def seen_by(self, tenant: str | None) -> Self:
+        """The same jobs, of which only this tenant's are there; all with None."""
+        view = copy.copy(self)
+        view._database, view._tenant = self._database.seen_by(tenant), tenant
+        return view
 
     @cached_property
     def _files(self) -> PieceFolder:
@@ -41,6 +50,7 @@ class Jobs:
         Raises: SpeakerNotFound, TooManyJobs, StorageFull (`jobs_full`), KeyReused, JobNotFound for a key whose job is
         gone, BadArgument, StoreUnavailable.
         """
+        key = None if key is None else key.of(self._tenant)
         with self._database.write() as unit:
             earlier = None if key is None else unit.ledger.answered(key)
             if earlier is not None:
@@ -55,7 +65,7 @@ class Jobs:
     def added_before(self, key: RequestKey) -> Job | None:
         """The job that this key made, None if it made none. Raises: KeyReused, JobNotFound, StoreUnavailable."""
         with self._database.reading_session() as session:
-            earlier = UnitOfWork.of(session).ledger.answered(key)
+            earlier = UnitOfWork.of(session).ledger.answered(key.of(self._tenant))
             return None if earlier is None else JobQueries(session).get(earlier)
 
     def get(self, job_id: str) -> Job:

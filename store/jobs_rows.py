@@ -40,19 +40,13 @@ from store.jobs_types import (
     SpokenPiece,
 )
 from store.tables import JobPieceRow, JobRow, UtcDateTime
+from store.tenants import tenant_of
 from store.voices import affected, chunks
 
 # From here on those who have pieces are looked up, instead of those who go.
 _MANY = 1000
-_EMPTY: dict[str, Any] = {
-    "state": WAITING,
-    "code": None,
-    "detail": None,
-    "voice_sha256": None,
-    "file": None,
-    "sha256": None,
-}
-_EMPTY |= {"n_samples": 0, "n_bytes": 0, "spent_s": 0.0}
+_EMPTY: dict[str, Any] = dict.fromkeys(("code", "detail", "voice_sha256", "file", "sha256"))
+_EMPTY |= {"state": WAITING, "n_samples": 0, "n_bytes": 0, "spent_s": 0.0}
 _UNOWNED = {"owner": None, "owned_until": None}
 
 
@@ -66,6 +60,7 @@ class JobQueries:
         """The new job of this id."""
         row = JobRow(
             id=job_id,
+            tenant=tenant_of(self._session) or "",
             title=new.title,
             text=new.text,
             options=dict(new.options),
@@ -102,12 +97,13 @@ class JobQueries:
 
     def page(self, cursor: str | None, limit: int) -> JobPage:
         """One page, the newest first. Raises: BadArgument (bad_cursor)."""
-        statement = select(JobRow).order_by(JobRow.created_at.desc(), JobRow.id.desc()).limit(limit + 1)
+        own = [] if (tenant := tenant_of(self._session)) is None else [JobRow.tenant == tenant]
+        statement = select(JobRow).where(*own).order_by(JobRow.created_at.desc(), JobRow.id.desc()).limit(limit + 1)
         if cursor is not None:
             when, job_id = read_cursor(cursor)
             statement = statement.where(tuple_(JobRow.created_at, JobRow.id) < (when, job_id))
         rows = list(self._session.scalars(statement))
-        total = self._session.scalar(select(func.count()).select_from(JobRow)) or 0
+        total = self._session.scalar(select(func.count()).select_from(JobRow).where(*own)) or 0
         more = write_cursor(rows[limit - 1].created_at, rows[limit - 1].id) if len(rows) > limit else None
         return JobPage(tuple(_job(row) for row in rows[:limit]), more, total)
 
@@ -224,7 +220,7 @@ class JobQueries:
     def _row(self, job_id: str) -> JobRow:
         canonical = as_speaker_id(job_id)
         row = None if canonical is None else self._session.get(JobRow, canonical)
-        if row is None:
+        if row is None or tenant_of(self._session) not in (None, row.tenant):
             raise JobNotFound("job_not_found", "there is no such job: list the jobs to see those there are")
         return row
 

@@ -5,7 +5,7 @@ from datetime import datetime
 from sqlalchemy import JSON, BigInteger, ForeignKey, Index, Integer, String, Text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from store.tables import ID_CHARACTERS, Base, UtcDateTime
+from store.tables import ID_CHARACTERS, TENANT_CHARACTERS, Base, UtcDateTime
 
 
 class ApiKeyRow(Base):
@@ -18,6 +18,7 @@ class ApiKeyRow(Base):
     name: Mapped[str] = mapped_column(Text)
     prefix: Mapped[str] = mapped_column(String(16))
     secret_sha256: Mapped[str] = mapped_column(String(64), unique=True)
+    tenant: Mapped[str] = mapped_column(String(TENANT_CHARACTERS), server_default="")
     scopes: Mapped[list[str]] = mapped_column(JSON)
     requests_per_minute: Mapped[int | None] = mapped_column(Integer)
     characters_per_month: Mapped[int | None] = mapped_column(BigInteger)

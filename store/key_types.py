@@ -19,12 +19,13 @@ class KeyLimits:
 
 @dataclass(frozen=True, slots=True)
 class KeyTerms:
-    """What a key is for. `admin` includes the other scopes."""
+    """What a key is for. `admin` includes the other scopes; such a key sees all tenants and has none itself."""
 
     name: str
     scopes: frozenset[str]
     limits: KeyLimits = KeyLimits()
     expires_at: datetime | None = None
+    tenant: str = ""
 
 
 @dataclass(frozen=True, slots=True)

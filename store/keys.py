@@ -10,12 +10,12 @@ from datetime import UTC, datetime
 from sqlalchemy import delete, func, literal, or_, select, tuple_, update
 from sqlalchemy.orm import Session
 
-from store.checks import NAME_CHARACTERS, clean_text, is_visible, read_cursor, write_cursor
+from store.checks import NAME_CHARACTERS, check_tenant, clean_text, is_visible, read_cursor, write_cursor
 from store.errors import BadArgument, KeyNotFound
 from store.key_tables import ApiKeyRow
-from store.key_types import SCOPES, ApiKey, KeyLimits, KeyPage, KeyTerms, KeyUses
+from store.key_types import ADMIN, SCOPES, ApiKey, KeyLimits, KeyPage, KeyTerms, KeyUses
 from store.key_usage import KeyUsage
-from store.tables import StateRow, UtcDateTime
+from store.tables import TENANT_CHARACTERS, StateRow, UtcDateTime
 
 MARK = "vk_"
 # What is shown of a secret says nothing about the 192 bits after it.
@@ -68,7 +68,8 @@ class KeyRepository:
         """
         row = self._row(key_id)
         before = _key(row).terms
-        after = change(before)
+        # What it has enrolled stays where it is, and so must the key.
+        after = replace(change(before), tenant=before.tenant)
         # An end that is over may stay beside other changes, but nobody sets one.
         _write_terms(row, check_terms(after, keeps_end=after.expires_at == before.expires_at))
         changed = _key(row)
@@ -134,6 +135,13 @@ def check_terms(terms: KeyTerms, keeps_end: bool = False) -> KeyTerms:
     unknown = sorted(terms.scopes - set(SCOPES))
     if unknown or not terms.scopes:
         raise _bad("scopes", f"give one or more of {', '.join(SCOPES)}")
+    try:
+        check_tenant(terms.tenant)
+    except ValueError:
+        words = f"give 1 to {TENANT_CHARACTERS} letters, digits, dots, dashes and underscores"
+        raise _bad("tenant", words, TENANT_CHARACTERS) from None
+    if terms.tenant and ADMIN in terms.scopes:
+        raise _bad("tenant", "a key with the scope admin sees all tenants, so give it none")
     for field, (least, most) in LIMITS.items():
         value = getattr(terms.limits, field)
         if value is not None and not least <= value <= most:
@@ -155,6 +163,7 @@ def _shown(secret: str) -> str:
 
 def _write_terms(row: ApiKeyRow, terms: KeyTerms) -> None:
     row.name, row.scopes, row.expires_at = terms.name, sorted(terms.scopes), terms.expires_at
+    row.tenant = terms.tenant
     row.requests_per_minute = terms.limits.requests_per_minute
     row.characters_per_month = terms.limits.characters_per_month
     row.max_speakers = terms.limits.speakers
@@ -162,5 +171,5 @@ def _write_terms(row: ApiKeyRow, terms: KeyTerms) -> None:
 
 def _key(row: ApiKeyRow) -> ApiKey:
     limits = KeyLimits(row.requests_per_minute, row.characters_per_month, row.max_speakers)
-    terms = KeyTerms(row.name, frozenset(row.scopes), limits, row.expires_at)
+    terms = KeyTerms(row.name, frozenset(row.scopes), limits, row.expires_at, row.tenant)
     return ApiKey(row.id, row.prefix, terms, row.created_at, row.revoked_at, row.last_used_at)

@@ -112,7 +112,12 @@ def _document(record: SpeakerRecord) -> dict[str, Any]:
     new = asdict(record.new)
     clips = [{name: value for name, value in clip.items() if name != "vector"} for clip in new["clips"]]
     last_used_at = None if record.last_used_at is None else record.last_used_at.isoformat()
-    own = {"id": record.id, "created_at": record.created_at.isoformat(), "last_used_at": last_used_at}
+    own = {
+        "id": record.id,
+        "tenant": record.tenant,
+        "created_at": record.created_at.isoformat(),
+        "last_used_at": last_used_at,
+    }
     return {**new, **own, "uses": record.uses, "clips": clips}
 
 
@@ -154,7 +159,10 @@ def _record(document: Mapping[str, Any], rows: Iterator[Any]) -> SpeakerRecord:
     )
     used = document["last_used_at"]
     last_used_at = None if used is None else _time(used)
-    return SpeakerRecord(speaker_id, new, _time(document["created_at"]), last_used_at, int(document["uses"]))
+    # Archives from before there were tenants name none.
+    tenant = checks.check_tenant(str(document.get("tenant", "")))
+    created_at, uses = _time(document["created_at"]), int(document["uses"])
+    return SpeakerRecord(speaker_id, new, created_at, last_used_at, uses, tenant)
 
 
 def _time(spelt: str) -> datetime:

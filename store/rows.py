@@ -12,14 +12,16 @@ from store.types import FloatArray
 
 IntArray = NDArray[np.int64]
 _GROWTH = 1.3
-_MIN_ROWS = 64
+_MIN_ROWS = 8
 _NOWHERE = -1
 _ROWS_PER_BLOCK = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Shelf:
-    """Voices of one encoder. Shapes: revisions int64 (n,); vectors float32 (n, d), L2 norm 1.
+    """Voices of one encoder, and of one tenant, which `encoder_id` then names too.
+
+    Shapes: revisions int64 (n,); vectors float32 (n, d), L2 norm 1.
 
     `coarse` is a trained approximate index over these rows, numbered in their order; None where there is none.
     """
@@ -52,6 +54,10 @@ class VectorRows:
 
     def __contains__(self, speaker_id: str) -> bool:
         return speaker_id in self._row_of_id
+
+    def among(self, speaker_ids: set[str]) -> set[str]:
+        """Those of these speakers that are here; takes as long as the smaller of the two sets."""
+        return self._row_of_id.keys() & speaker_ids
 
     def append(self, speaker_ids: Sequence[str], revisions: IntArray, vectors: FloatArray) -> IntArray:
         """The numbers of the new rows. None of the ids may be here already."""

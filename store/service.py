@@ -75,8 +75,9 @@ class Store(Charting):
             report=checks.clean_report(new.report),
         )
         speaker_id = str(uuid.uuid4())
+        own_key = None if key is None else key.of(self._owner.tenant)
         with self._keeping(speaker_id, checked.clips, audio):
-            return self._enrolments.submit(Enrolling(speaker_id, checked, key, actor, self._owner))
+            return self._enrolments.submit(Enrolling(speaker_id, checked, own_key, actor, self._owner))
 
     def enrolled_before(self, key: RequestKey) -> Speaker | None:
         """The speaker that this key enrolled, None if it enrolled nobody.
@@ -84,8 +85,10 @@ class Store(Charting):
         Raises: KeyReused, SpeakerNotFound where that speaker is gone, StoreUnavailable.
         """
 
+        own = key.of(self._owner.tenant)
+
         def look(unit: Reading) -> Speaker | None:
-            speaker_id = unit.ledger.answered(key)
+            speaker_id = unit.ledger.answered(own)
             return None if speaker_id is None else unit.speakers.get(speaker_id)
 
         return self._database.read_all(look)
@@ -232,7 +235,7 @@ class Store(Charting):
     def _search(self, vector: FloatArray, encoder_id: str, k: int) -> tuple[tuple[Match, ...], bool]:
         """The neighbours that SQL confirms, and whether it confirmed all."""
         self._follower.follow()
-        hits = self._index.search(vector, encoder_id, k)
+        hits = self._index.search(vector, encoder_id, k, self._owner.tenant)
         there = self._database.read(lambda speakers: speakers.existing(hit.speaker_id for hit in hits))
         live = (hit for hit in hits if hit.speaker_id in there and there[hit.speaker_id][1] == hit.revision)
         matches = tuple(Match(hit.speaker_id, there[hit.speaker_id][0], hit.cosine) for hit in live)

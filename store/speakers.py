@@ -11,15 +11,18 @@ from store.checks import as_speaker_id, mean_vector, name_key, read_cursor, writ
 from store.errors import BadArgument, BadVector, NameTaken
 from store.pruning import Candidate
 from store.tables import ClipRow, EncoderRow, SpeakerRow, TombstoneRow, UsageRow, UtcDateTime
+from store.tenants import of_tenant, tenant_of
 from store.types import ClipRecord, NewSpeaker, Owner, Page, Speaker, SpeakerRecord
 from store.voices import (
     ROWS_PER_FETCH,
     VoiceQueries,
     affected,
     chunks,
+    clip_figures,
     clip_record,
     not_found,
     required_id,
+    speaker_of,
     to_bytes,
     to_vector,
 )
@@ -39,14 +42,15 @@ class SpeakerRepository(VoiceQueries):
 
         Raises: NameTaken, BadVector, before anything is written.
         """
-        new, now = record.new, record.created_at
-        self._require_free(new.name, None)
+        new, now, tenant = record.new, record.created_at, owner.tenant or record.tenant
+        self._require_free(of_tenant(tenant, name_key(new.name)), None)
         vector = mean_vector([clip.vector for clip in new.clips])
         self._register(new.encoder_id, len(new.clips[0].vector))
         row = SpeakerRow(
             id=record.id,
             name=new.name,
-            name_key=name_key(new.name),
+            name_key=of_tenant(tenant, name_key(new.name)),
+            tenant=tenant,
             encoder_id=new.encoder_id,
             vector=to_bytes(vector),
             labels=dict(new.labels),
@@ -63,7 +67,7 @@ class SpeakerRepository(VoiceQueries):
         self._session.add(row)
         self._session.flush()
         self._add_clips(row, new.clips, now)
-        return _speaker(row)
+        return speaker_of(row)
 
     def add_clips(
         self,
@@ -87,7 +91,7 @@ class SpeakerRepository(VoiceQueries):
             row.report = row.report if report is None else dict(report)
             self._add_clips(row, fresh, row.updated_at)
             self._renew(row)
-        return _speaker(row)
+        return speaker_of(row)
 
     def reembed(
         self,
@@ -106,32 +110,36 @@ class SpeakerRepository(VoiceQueries):
             raise BadArgument("bad_clip", words, expected=len(stored), measured=len(clips))
         self._register(encoder_id, len(clips[0].vector))
         for clip in clips:
-            for name, value in _figures(clip, encoder_id).items():
+            for name, value in clip_figures(clip, encoder_id).items():
                 setattr(stored[clip.sha256], name, value)
         row.encoder_id, row.updated_at, row.revision = encoder_id, datetime.now(UTC), revision
         row.report = row.report if report is None else dict(report)
         self._session.flush()
         self._renew(row)
-        return _speaker(row)
+        return speaker_of(row)
 
     def get(self, speaker_id: str) -> Speaker:
         """The speaker. Raises: SpeakerNotFound."""
-        return _speaker(self._row(speaker_id))
+        return speaker_of(self._row(speaker_id))
 
     def find(self, name_or_id: str) -> Speaker:
-        """The speaker of this id or, in any case, of this name. Raises: SpeakerNotFound."""
+        """The speaker of this id or, in any case, of this name; who sees all tenants finds those without one.
+
+        Raises: SpeakerNotFound.
+        """
         if as_speaker_id(name_or_id) is not None:
             return self.get(name_or_id)
-        row = self._session.scalar(select(SpeakerRow).where(SpeakerRow.name_key == name_key(name_or_id)))
+        key = of_tenant(tenant_of(self._session), name_key(name_or_id))
+        row = self._session.scalar(select(SpeakerRow).where(SpeakerRow.name_key == key))
         if row is None:
             raise not_found()
-        return _speaker(row)
+        return speaker_of(row)
 
     def page(self, cursor: str | None, limit: int, contains: str | None) -> Page:
         """At most `limit` speakers after the cursor. Raises: BadArgument (bad_cursor)."""
         named: list[ColumnElement[bool]] = []
         if contains is not None:
-            named.append(SpeakerRow.name_key.contains(name_key(contains), autoescape=True))
+            named.append(_folded_name().contains(name_key(contains), autoescape=True))
         following = [] if cursor is None else [_after(*read_cursor(cursor))]
         order = (SpeakerRow.created_at, SpeakerRow.id)
         statement = select(SpeakerRow).where(*named, *following).order_by(*order).limit(limit + 1)
@@ -139,7 +147,7 @@ class SpeakerRepository(VoiceQueries):
         total = self._session.scalar(select(func.count()).select_from(SpeakerRow).where(*named)) or 0
         shown = rows[:limit]
         next_cursor = write_cursor(shown[-1].created_at, shown[-1].id) if len(rows) > limit else None
-        return Page(tuple(map(_speaker, shown)), next_cursor, total)
+        return Page(tuple(map(speaker_of, shown)), next_cursor, total)
 
     def change(
         self, speaker_id: str, name: str | None, labels: Mapping[str, str] | None, pinned: bool | None
@@ -147,12 +155,13 @@ class SpeakerRepository(VoiceQueries):
         """The speaker with what is not None replaced. Raises: SpeakerNotFound, NameTaken."""
         row = self._row(speaker_id)
         if name is not None:
-            self._require_free(name, row.id)
-            row.name, row.name_key = name, name_key(name)
+            key = of_tenant(row.tenant, name_key(name))
+            self._require_free(key, row.id)
+            row.name, row.name_key = name, key
         row.labels = row.labels if labels is None else dict(labels)
         row.pinned = row.pinned if pinned is None else pinned
         row.updated_at = datetime.now(UTC)
-        return _speaker(row)
+        return speaker_of(row)
 
     def remove(self, speaker_ids: Sequence[str], revision: int) -> int:
         """Deletes every row of these speakers and leaves their tombstones; how many clips there were."""
@@ -179,7 +188,9 @@ class SpeakerRepository(VoiceQueries):
     def clip(self, sha256: str, encoder_id: str) -> ClipRecord | None:
         """A clip of any speaker with these bytes, embedded by this encoder."""
         same = (ClipRow.sha256 == sha256, ClipRow.encoder_id == encoder_id)
-        row = self._session.scalar(select(ClipRow).where(*same).limit(1))
+        # Joined, so that nobody learns whether another tenant has this clip.
+        statement = select(ClipRow).join(SpeakerRow, SpeakerRow.id == ClipRow.speaker_id)
+        row = self._session.scalar(statement.where(*same).limit(1))
         return None if row is None else clip_record(row)
 
     def touch(self, uses: Mapping[str, tuple[datetime, int]]) -> None:
@@ -223,8 +234,8 @@ class SpeakerRepository(VoiceQueries):
             raise not_found()
         return row
 
-    def _require_free(self, name: str, owner_id: str | None) -> None:
-        holder = self._session.scalar(select(SpeakerRow.id).where(SpeakerRow.name_key == name_key(name)))
+    def _require_free(self, key: str, owner_id: str | None) -> None:
+        holder = self._session.scalar(select(SpeakerRow.id).where(SpeakerRow.name_key == key))
         if holder not in (None, owner_id):
             raise NameTaken("name_taken", "name belongs to another speaker: choose another, or delete that one first")
 
@@ -244,7 +255,7 @@ class SpeakerRepository(VoiceQueries):
                 speaker_id=row.id,
                 sha256=clip.sha256,
                 created_at=now,
-                **_figures(clip, row.encoder_id),
+                **clip_figures(clip, row.encoder_id),
             )
             for clip in clips
         )
@@ -260,39 +271,14 @@ class SpeakerRepository(VoiceQueries):
         row.speech_s = sum(voiced_s for _, voiced_s in clips)
 
 
-def _speaker(row: SpeakerRow) -> Speaker:
-    return Speaker(
-        id=row.id,
-        name=row.name,
-        vector=to_vector(row.vector),
-        encoder_id=row.encoder_id,
-        labels=row.labels,
-        report=row.report,
-        created_at=row.created_at,
-        updated_at=row.updated_at,
-        last_used_at=row.usage.last_used_at,
-        uses=row.usage.uses,
-        pinned=row.pinned,
-        revision=row.revision,
-        n_clips=row.n_clips,
-        speech_s=row.speech_s,
-    )
-
-
-def _figures(clip: ClipRecord, encoder_id: str) -> dict[str, object]:
-    """The columns of a clip that depend on who heard it."""
-    return {
-        "encoder_id": encoder_id,
-        "vector": to_bytes(clip.vector),
-        "duration_s": clip.duration_s,
-        "voiced_s": clip.voiced_s,
-        "n_partials": clip.n_partials,
-        "snr_db": clip.snr_db,
-    }
-
-
 def _no_speaker(row: type[ClipRow] | type[UsageRow]) -> ColumnElement[bool]:
     return row.speaker_id.not_in(select(SpeakerRow.id))
+
+
+def _folded_name() -> ColumnElement[str]:
+    """The name's part of `name_key`."""
+    begin = case((SpeakerRow.tenant == "", 1), else_=func.length(SpeakerRow.tenant) + 2)
+    return func.substr(SpeakerRow.name_key, begin)
 
 
 def _after(created_at: datetime, speaker_id: str) -> ColumnElement[bool]:

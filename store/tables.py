@@ -24,6 +24,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
 ID_CHARACTERS = 36
 ENCODER_ID_CHARACTERS = 200
+TENANT_CHARACTERS = 64
 
 
 class UtcDateTime(TypeDecorator[datetime]):
@@ -94,7 +95,13 @@ class UsageRow(Base):
     uses: Mapped[int] = mapped_column(BigInteger, default=0)
 
 
-class SpeakerColumns:
+class Owned:
+    """What belongs to a tenant, "" being the one without a name; `store.tenants` hides it from all others."""
+
+    tenant: Mapped[str] = mapped_column(String(TENANT_CHARACTERS), default="", server_default="")
+
+
+class SpeakerColumns(Owned):
     """What a speaker has, here or in the trash. `vector` is the clips' mean, float32 little-endian.
 
     `key_id` is the API key that enrolled it, which may be gone by now.
@@ -130,11 +137,16 @@ class ClipColumns:
 
 
 class SpeakerRow(SpeakerColumns, Base):
-    """One speaker. `name_key` is the name folded for comparison."""
+    """One speaker. `name_key` is the name folded for comparison, after its tenant's where that has a name."""
 
     __tablename__ = "speakers"
     # Revision and id stand in one index, so that comparing them with an index reads no vector.
-    __table_args__ = (Index(None, "created_at", "id"), Index(None, "revision", "id"), Index(None, "key_id"))
+    __table_args__ = (
+        Index(None, "created_at", "id"),
+        Index(None, "tenant", "created_at", "id"),
+        Index(None, "revision", "id"),
+        Index(None, "key_id"),
+    )
 
     name_key: Mapped[str] = mapped_column(Text, unique=True)
 
@@ -209,12 +221,14 @@ class AuditRow(Base):
 class JobRow(Base):
     """A long text that is spoken piece by piece. Its text goes when nothing of it can be heard any more.
 
+    `tenant` is whose it is; unlike speakers, jobs are counted and ended over all tenants.
+
     `owner` alone speaks it, until `owned_until`; without an owner nobody does before that time. What the pieces add up
     to stands here too.
     """
 
     __tablename__ = "jobs"
-    __table_args__ = (Index(None, "created_at", "id"),)
+    __table_args__ = (Index(None, "created_at", "id"), Index(None, "tenant", "created_at", "id"))
 
     id: Mapped[str] = mapped_column(String(ID_CHARACTERS), primary_key=True)
     title: Mapped[str] = mapped_column(Text)
@@ -235,6 +249,7 @@ class JobRow(Base):
     expected_bytes: Mapped[int] = mapped_column(BigInteger)
     sample_rate: Mapped[int | None] = mapped_column(Integer)
     spent_s: Mapped[float] = mapped_column(Float, default=0.0)
+    tenant: Mapped[str] = mapped_column(String(TENANT_CHARACTERS), default="", server_default="")
     owner: Mapped[str | None] = mapped_column(String(ID_CHARACTERS))
     owned_until: Mapped[datetime | None] = mapped_column(UtcDateTime)
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)

@@ -11,6 +11,7 @@ from store.errors import NameTaken
 from store.tables import (
     ClipColumns,
     ClipRow,
+    Owned,
     SpeakerColumns,
     SpeakerRow,
     TombstoneRow,
@@ -19,10 +20,11 @@ from store.tables import (
     UsageRow,
     UtcDateTime,
 )
+from store.tenants import of_tenant
 from store.types import DeletedSpeaker
 from store.voices import affected, chunks, not_found, required_id
 
-_SPEAKER = sorted(SpeakerColumns.__annotations__)
+_SPEAKER = sorted({**SpeakerColumns.__annotations__, **Owned.__annotations__})
 _CLIP = [*sorted(ClipColumns.__annotations__), "speaker_id"]
 
 
@@ -52,7 +54,7 @@ class TrashRepository:
         row = self._session.get(TrashedSpeakerRow, required_id(speaker_id))
         if row is None:
             raise not_found()
-        key = name_key(row.name)
+        key = of_tenant(row.tenant, name_key(row.name))
         if self._session.scalar(select(SpeakerRow.id).where(SpeakerRow.name_key == key)) is not None:
             message = "name belongs to another speaker by now: rename that one, then bring this one back"
             raise NameTaken("name_taken", message)

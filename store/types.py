@@ -1,7 +1,7 @@
 """Data that the store takes and gives; all of it frozen."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -36,9 +36,13 @@ class StoreConfig:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """On whose behalf a store is used: `key_id` is the API key that pays, where there is one."""
+    """On whose behalf a store is used: `key_id` is the API key that pays, where there is one.
+
+    Only the speakers and jobs of `tenant` are there, all with None; what is new belongs to it, with None to "".
+    """
 
     key_id: str | None = None
+    tenant: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +98,7 @@ class Speaker:
     revision: int
     n_clips: int
     speech_s: float
+    tenant: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +110,7 @@ class SpeakerRecord:
     created_at: datetime
     last_used_at: datetime | None
     uses: int
+    tenant: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +128,10 @@ class RequestKey:
     key: str
     request_sha256: str
     valid_for_s: float = 86400.0
+
+    def of(self, tenant: str | None) -> "RequestKey":
+        """The same key, told apart from the keys that other tenants send."""
+        return replace(self, key=f"{tenant}\x1f{self.key}") if tenant else self
 
 
 @dataclass(frozen=True, slots=True)

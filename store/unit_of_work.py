@@ -1,12 +1,13 @@
 """Transactions: a read that survives one lost connection, and a write that is committed whole or not at all."""
 
+import copy
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Self, TypeVar
 
-from sqlalchemy import Engine, text, update
+from sqlalchemy import Connection, Engine, text, update
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
@@ -18,6 +19,7 @@ from store.keys import KeyRepository
 from store.ledger import Ledger
 from store.speakers import SpeakerRepository
 from store.tables import StateRow
+from store.tenants import TenantSession
 from store.trash import TrashRepository
 from store.types import StoreConfig
 from store.watching import CHANNEL
@@ -65,6 +67,7 @@ class Database:
             # A reader sees one state throughout, as SQLite gives it; a writer sees what it waited for.
             self._reading = self.engine.execution_options(isolation_level="REPEATABLE READ")
             self._writing = self._writing.execution_options(isolation_level="READ COMMITTED")
+        self._tenant: str | None = None
         self._timeout_s = config.busy_timeout_s
         # SQLite has one writer, and its waiters poll: threads of one process queue here instead.
         self._turn = threading.Lock() if self.engine.dialect.name == "sqlite" else None
@@ -103,7 +106,7 @@ class Database:
             self._take_turn(),
             translated_faults(),
             refilling(self._writing) as connection,
-            Session(connection) as session,
+            self._session(connection) as session,
             session.begin(),
         ):
             yield replace(UnitOfWork.of(session), revision=_next_revision(session))
@@ -120,7 +123,7 @@ class Database:
     @contextmanager
     def reading_session(self) -> Iterator[Session]:
         """One read transaction, for what reads whole tables. Raises: StoreUnavailable."""
-        with translated_faults(), Session(self._reading) as session, session.begin():
+        with translated_faults(), self._session(self._reading) as session, session.begin():
             yield session
 
     def writing_session(self) -> AbstractContextManager[Session]:
@@ -135,17 +138,26 @@ class Database:
         with self._take_turn(), translated_faults():
             overwrite_removed(self.engine)
 
+    def seen_by(self, tenant: str | None) -> Self:
+        """The same database, in which only this tenant's speakers and jobs are; all with None."""
+        view = copy.copy(self)
+        view._tenant = tenant
+        return view
+
     def close(self) -> None:
         """Closes every connection."""
         self.engine.dispose()
 
+    def _session(self, bind: Engine | Connection) -> Session:
+        return TenantSession(bind, self._tenant)
+
     def _read_once(self, work: Callable[[Reading], T]) -> T:
-        with Session(self._reading) as session, session.begin():
+        with self._session(self._reading) as session, session.begin():
             return work(Reading.of(session))
 
     @contextmanager
     def _transaction(self) -> Iterator[Session]:
-        with self._take_turn(), translated_faults(), Session(self._writing) as session, session.begin():
+        with self._take_turn(), translated_faults(), self._session(self._writing) as session, session.begin():
             yield session
 
     @contextmanager

@@ -11,12 +11,12 @@ from sqlalchemy.orm import Session
 from store.checks import as_speaker_id
 from store.errors import SpeakerNotFound
 from store.tables import ClipRow, SpeakerRow, StateRow, TombstoneRow, TrashedClipRow
-from store.types import ClipRecord, FloatArray, NewSpeaker, SpeakerRecord
+from store.types import ClipRecord, FloatArray, NewSpeaker, Speaker, SpeakerRecord
 
 # Both databases bound the parameters of one statement.
 _IDS_PER_STATEMENT = 500
 ROWS_PER_FETCH = 4096
-_VOICES = select(SpeakerRow.id, SpeakerRow.revision, SpeakerRow.encoder_id, SpeakerRow.vector)
+_VOICES = select(SpeakerRow.id, SpeakerRow.revision, SpeakerRow.encoder_id, SpeakerRow.vector, SpeakerRow.tenant)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,7 @@ class VoiceRow:
     revision: int
     encoder_id: str
     vector: FloatArray
+    tenant: str = ""
 
 
 class VoiceQueries:
@@ -185,9 +186,42 @@ def clip_record(row: ClipRow) -> ClipRecord:
     return ClipRecord(row.sha256, to_vector(row.vector), row.duration_s, row.voiced_s, row.n_partials, row.snr_db)
 
 
+def speaker_of(row: SpeakerRow) -> Speaker:
+    """The speaker as callers see it."""
+    return Speaker(
+        id=row.id,
+        name=row.name,
+        vector=to_vector(row.vector),
+        encoder_id=row.encoder_id,
+        labels=row.labels,
+        report=row.report,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+        last_used_at=row.usage.last_used_at,
+        uses=row.usage.uses,
+        pinned=row.pinned,
+        revision=row.revision,
+        n_clips=row.n_clips,
+        speech_s=row.speech_s,
+        tenant=row.tenant,
+    )
+
+
+def clip_figures(clip: ClipRecord, encoder_id: str) -> dict[str, object]:
+    """The columns of a clip that depend on who heard it."""
+    return {
+        "encoder_id": encoder_id,
+        "vector": to_bytes(clip.vector),
+        "duration_s": clip.duration_s,
+        "voiced_s": clip.voiced_s,
+        "n_partials": clip.n_partials,
+        "snr_db": clip.snr_db,
+    }
+
+
 def _record(row: SpeakerRow, clips: Sequence[ClipRecord]) -> SpeakerRecord:
     new = NewSpeaker(row.name, row.encoder_id, tuple(clips), row.labels, row.report, row.pinned)
-    return SpeakerRecord(row.id, new, row.created_at, row.usage.last_used_at, row.usage.uses)
+    return SpeakerRecord(row.id, new, row.created_at, row.usage.last_used_at, row.usage.uses, row.tenant)
 
 
 def affected(session: Session, statement: Delete) -> int:
@@ -201,5 +235,5 @@ def chunks(ids: Sequence[str]) -> Iterator[Sequence[str]]:
         yield ids[start : start + _IDS_PER_STATEMENT]
 
 
-def _voice(speaker_id: str, revision: int, encoder_id: str, stored: bytes) -> VoiceRow:
-    return VoiceRow(speaker_id, revision, encoder_id, to_vector(stored))
+def _voice(speaker_id: str, revision: int, encoder_id: str, stored: bytes, tenant: str) -> VoiceRow:
+    return VoiceRow(speaker_id, revision, encoder_id, to_vector(stored), tenant)
