@@ -36,8 +36,7 @@ async function show(moved) {
   }
   const root = h("div", { class: "section", "data-section": section.id });
   main.replaceChildren(root);
-  const { open } = await section.load();
-  const close = await open(root, parameters);
+  const close = await section.load().then(({ open }) => open(root, parameters), unloaded(root));
   // Whoever has gone on meanwhile must not find this section's sounds still there.
   if (number !== opened) return close();
   end = close;
@@ -48,6 +47,11 @@ async function show(moved) {
   window.scrollTo(0, 0);
   title?.focus({ preventScroll: true });
 }
+
+const unloaded = (root) => () => {
+  root.append(h("p", { class: "error", role: "alert" }, "This section cannot be loaded. See whether the server runs, then reload the page."));
+  return () => {};
+};
 
 function askKey() {
   const input = h("input", { type: "password", autocomplete: "off", value: key.get(), spellcheck: "false" });
@@ -68,7 +72,8 @@ function setKey(value) {
   key.set(value);
   showKey();
   announce(value ? "The key is used from now on." : "The key is forgotten.");
-  show(false);
+  // A section that holds what somebody has recorded or written keeps it, and looks again by itself.
+  if (main.firstChild.dispatchEvent(new Event("newkey", { cancelable: true }))) show(false);
 }
 
 function showKey() {
@@ -83,6 +88,8 @@ document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault();
   main.focus();
 });
+// A file that misses its place must not replace the page.
+for (const event of ["dragover", "drop"]) window.addEventListener(event, (moved) => moved.preventDefault());
 window.addEventListener("hashchange", () => show(true));
 showKey();
 show(false);

@@ -68,7 +68,7 @@ export function message(words, action = null) {
   };
   const box = h(
     "div",
-    { class: "message", role: "status" },
+    { class: "message" },
     h("p", {}, words),
     action && button(action.label, done, { class: "accent-text" }),
     button("×", close, { class: "plain", "aria-label": "Close this message" }),

@@ -9,6 +9,7 @@ import { count, seconds } from "./words.js";
 /** Builds the section; gives what ends it. */
 export async function open(root) {
   root.append(heading("Enrol", "A few seconds of somebody's speech are enough. Only with that person's consent."));
+  root.addEventListener("newkey", (event) => event.preventDefault());
   let panel;
   const begin = (limits) => {
     panel?.close();

@@ -27,7 +27,7 @@ export class Picker {
     this.input.after(this.list);
     this.root = this.field.root;
     this.root.classList.add("picker");
-    const on = { input: () => this.later(), keydown: (event) => this.press(event), click: () => this.search("") };
+    const on = { input: () => this.later(), keydown: (event) => this.press(event), click: () => this.offer() };
     for (const [event, listener] of Object.entries(on)) this.input.addEventListener(event, listener);
     this.root.addEventListener("focusout", (event) => this.root.contains(event.relatedTarget) || this.leave());
     // Without this a press on an option would move the focus and close the list before the click arrives.
@@ -49,6 +49,12 @@ export class Picker {
     this.close();
     this.onchoice(speaker);
     if (tell) announce(`${speaker.name} is chosen.`);
+  }
+
+  /** Everybody, and whatever is typed next takes the place of the chosen name. */
+  offer() {
+    this.input.select();
+    this.search("");
   }
 
   later() {
@@ -95,8 +101,12 @@ export class Picker {
   async take(option) {
     if (!option.more) return this.choose(option);
     const shown = this.options.length - 1;
-    this.extend(await speakerPage(this.name, option.more));
-    this.move(shown);
+    try {
+      this.extend(await speakerPage(this.name, option.more));
+      this.move(shown);
+    } catch (error) {
+      this.field.fail(wordsOf(error));
+    }
   }
 
   press(event) {

@@ -14,6 +14,10 @@ const OF_TEXT = new Set(["nothing_to_say", "text_too_long", "bad_markup", "langu
 export async function open(root, parameters) {
   const panel = new SpeakPanel();
   root.append(heading("Speak", "Choose a voice and write. You hear the beginning while the rest is still being spoken."), panel.form, panel.takes);
+  root.addEventListener("newkey", (event) => {
+    event.preventDefault();
+    if (!panel.voices[0].chosen) panel.start(parameters);
+  });
   await panel.start(parameters);
   return () => panel.close();
 }
@@ -44,6 +48,7 @@ class SpeakPanel {
   }
 
   async start({ voice }) {
+    this.problem.hidden = true;
     try {
       const limits = await serverLimits();
       this.fields.limit(limits.max_text_chars);

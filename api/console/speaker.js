@@ -34,9 +34,13 @@ function summary(speaker) {
 
 function page(speaker, clips, show) {
   const gone = () => (location.hash = "#/speakers");
+  const back = () => {
+    // Whoever has gone on to something else meanwhile is not called back.
+    if (location.hash === "#/speakers") location.hash = `#/speakers/${speaker.speaker_id}`;
+  };
   const remove = async () => {
     try {
-      if (await removeSpeaker(speaker, () => (location.hash = `#/speakers/${speaker.speaker_id}`))) gone();
+      if (await removeSpeaker(speaker, back)) gone();
     } catch (error) {
       message(wordsOf(error));
     }

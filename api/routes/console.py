@@ -28,7 +28,6 @@ _HEADERS = {
     "Permissions-Policy": "microphone=(self), camera=(), geolocation=()",
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
-    "Cross-Origin-Opener-Policy": "same-origin",
     # Asked for again each time, and answered 304: a page is never made of two versions' files.
     "Cache-Control": "no-cache",
     "Vary": "Accept-Encoding",
