@@ -29,8 +29,10 @@ class Charting(Keyring):
             voices = _with(chosen, speakers.sample(encoder, limit))
             names = speakers.existing(voice.speaker_id for voice in voices)
             points, explained = _placed(voices, names, None if chosen is None else chosen.vector)
-            return Chart(encoder, speakers.count_of(encoder), explained, points)
+            # The index has counted them already; SQL would read the whole table.
+            return Chart(encoder, self._index.count(encoder), explained, points)
 
+        self._follower.follow()
         return self._database.read(look)
 
 

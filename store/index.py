@@ -54,6 +54,12 @@ class SpeakerIndex:
         with self._turn.shared():
             return sum(len(voices.rows) for voices in self._shelves.values())
 
+    def count(self, encoder_id: str) -> int:
+        """How many voices of this encoder there are."""
+        with self._turn.shared():
+            voices = self._shelves.get(encoder_id)
+            return len(voices.rows) if voices else 0
+
     def apply(self, shelves: Iterable[Shelf], removed: Iterable[str] = ()) -> None:
         """Adds or replaces the voices on the shelves, then drops the removed speakers."""
         with self._turn.alone():

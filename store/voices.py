@@ -92,11 +92,6 @@ class VoiceQueries:
         statement = _VOICES.where(SpeakerRow.encoder_id == encoder_id).order_by(SpeakerRow.id).limit(limit)
         return [_voice(*row) for row in self._session.execute(statement)]
 
-    def count_of(self, encoder_id: str) -> int:
-        """How many speakers this encoder has heard."""
-        statement = select(func.count()).select_from(SpeakerRow).where(SpeakerRow.encoder_id == encoder_id)
-        return self._session.scalar(statement) or 0
-
     def removed_since(self, revision: int) -> dict[str, int]:
         """The speakers that went after the revision, and when."""
         statement = select(TombstoneRow.speaker_id, TombstoneRow.revision).where(TombstoneRow.revision > revision)

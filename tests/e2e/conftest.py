@@ -136,12 +136,16 @@ def house(tmp_path_factory: pytest.TempPathFactory, voice_dir: Path) -> Iterator
     environment = environment_of(folder / "state", voice_dir, **settings)
     migrate(environment)
     running = start(environment, folder / "log")
-    running.wait_ready()
-    with httpx.Client(base_url=running.url, timeout=60, headers={"Authorization": f"Bearer {CONSOLE_KEY}"}) as client:
-        enrol(client, "Woman", "woman.flac")
-        enrol(client, "Man", "man.flac")
-    yield running
-    assert running.stop() == 0, running.log.read_text()
+    try:
+        running.wait_ready(within_s=180)
+        headers = {"Authorization": f"Bearer {CONSOLE_KEY}"}
+        with httpx.Client(base_url=running.url, timeout=60, headers=headers) as client:
+            enrol(client, "Woman", "woman.flac")
+            enrol(client, "Man", "man.flac")
+        yield running
+    finally:
+        code = running.stop()
+    assert code == 0, running.log.read_text()
 
 
 @pytest.fixture(scope="session")
