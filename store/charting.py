@@ -30,7 +30,7 @@ class Charting(Keyring):
             names = speakers.existing(voice.speaker_id for voice in voices)
             points, explained = _placed(voices, names, None if chosen is None else chosen.vector)
             # The index has counted them already; SQL would read the whole table.
-            return Chart(encoder, self._index.count(encoder), explained, points)
+            return Chart(encoder, self._index.count(encoder, self._owner.tenant), explained, points)
 
         self._follower.follow()
         return self._database.read(look)

@@ -54,11 +54,10 @@ class SpeakerIndex:
         with self._turn.shared():
             return sum(len(voices.rows) for voices in self._shelves.values())
 
-    def count(self, encoder_id: str) -> int:
-        """How many voices of this encoder there are."""
+    def count(self, encoder_id: str, tenant: str | None = None) -> int:
+        """How many voices of this encoder and tenant there are, or of all tenants."""
         with self._turn.shared():
-            voices = self._shelves.get(encoder_id)
-            return len(voices.rows) if voices else 0
+            return sum(len(voices.rows) for voices in self._shelves_of(encoder_id, tenant))
 
     def apply(self, shelves: Iterable[Shelf], removed: Iterable[str] = ()) -> None:
         """Adds or replaces the voices on the shelves, then drops the removed speakers."""

@@ -7,7 +7,7 @@ from store_samples import ENCODER, clip, new_speaker
 from store.errors import BadArgument, SpeakerNotFound
 from store.projection import project
 from store.service import Store
-from store.types import NewSpeaker
+from store.types import NewSpeaker, Owner
 
 
 def test_the_plane_is_the_one_on_which_vectors_differ_most() -> None:
@@ -48,6 +48,16 @@ def test_a_large_store_is_sampled_the_same_way_each_time_and_the_chosen_one_is_t
     chart = store.chart(ENCODER, 3, ids[5])
     assert [point.speaker_id for point in chart.points] == [*ids[:2], ids[5]]
     assert chart.total == 6
+
+
+def test_a_tenant_s_chart_shows_and_counts_nobody_else(store: Store) -> None:
+    own = store.seen_by(Owner(tenant="theirs")).enrol(new_speaker("own", [1]))
+    other = store.seen_by(Owner(tenant="")).enrol(new_speaker("other", [2]))
+    chart = store.seen_by(Owner(tenant="theirs")).chart(ENCODER, 10)
+    assert (chart.total, [point.speaker_id for point in chart.points]) == (1, [own.id])
+    with pytest.raises(SpeakerNotFound):
+        store.seen_by(Owner(tenant="theirs")).chart(ENCODER, 10, other.id)
+    assert store.chart(ENCODER, 10).total == 2
 
 
 def test_what_cannot_be_charted_is_said(store: Store) -> None:
