@@ -17,7 +17,7 @@ from api.jobs_text import spoken_text
 from api.problems import ROOTS, RoomError
 from api.rendering import speech_key
 from api.speech import IMPLAUSIBLE, MAX_SEED, Asked, Speaking, SpeechOrder, Spoken
-from cloning.errors import EngineError, LanguageUnsupported, Overloaded, SynthesisFailed, TextRefused
+from cloning.errors import BundleError, EngineError, LanguageUnsupported, Overloaded, SynthesisFailed, TextRefused
 from cloning.types import Speech
 from store.errors import SpeakerNotFound, StorageFull, StoreError, StoreUnavailable
 from store.jobs_types import BAD, DONE, FAILED, PARTIAL, SPEAKER_GONE, WAITING, Job, Piece, SpokenPiece
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("voicekin")
 # A sentence that fails, or comes out implausible, is tried with so many seeds.
 MAX_ATTEMPTS = 3
-# Where there is no room, nobody knows when there will be.
-FULL_RETRY_S = 30.0
+# Where somebody must make room, or mend a voice, before the job can go on.
+REST_S = 30.0
 BUSY_RETRY_S = 1.0
 _PIECE_FORM = "piece of a job"
 _SEEDS_APART = 1_000_003
@@ -63,10 +63,10 @@ class JobRun:
             logger.info("job %s was ended, or taken over, by another", self.job.id)
         except _Stopped:
             self._give_back(0.0, None)
-        except StorageFull as error:
-            self._give_back(FULL_RETRY_S, error)
         except (StoreUnavailable, TooBusy, Overloaded) as error:
             self._give_back(BUSY_RETRY_S, error)
+        except (StorageFull, BundleError, EngineError) as error:
+            self._give_back(REST_S, error)
         except SpeakerNotFound:
             return self._end(SPEAKER_GONE, (SPEAKER_GONE, "a speaker was deleted"))
         except ROOTS as error:
@@ -161,6 +161,8 @@ class JobRun:
 
     def _finish(self) -> str | None:
         bad = self.jobs.pieces(self.job.id, BAD)
+        if not bad and not self.jobs.get(self.job.id).n_samples:
+            return self._end(FAILED, ("nothing_to_say", "text: there is nothing to say in it; send words"))
         if not bad:
             return self._end(DONE)
         first = (str(bad[0].code), str(bad[0].detail))

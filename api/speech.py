@@ -146,7 +146,7 @@ class Speaking:
     def speak(self, order: SpeechOrder, unwanted: Callable[[], bool] = lambda: False) -> Spoken:
         """The whole speech; with a drawn seed, an implausible length is tried once more with another.
 
-        `unwanted` is asked after each sentence; once it says yes, the rest is not spoken.
+        `unwanted` is asked after each sentence, or part of one; once it says yes, the rest is not spoken.
         Raises: SpeakerNotFound, ModelUnknown, CloningError.
         """
         with self.asked(order) as asked:
@@ -155,10 +155,10 @@ class Speaking:
     def speak_asked(self, asked: Asked, unwanted: Callable[[], bool]) -> Spoken:
         """As `speak`, where the order's needs are at hand."""
         order, voice, request = asked.order, asked.voice, asked.request
-        info, speech = voice.voice, _whole(voice, request, unwanted)
+        info, speech = voice.voice, _whole(voice, request, unwanted, order.in_bulk)
         if order.seed is None and not plausible(speech, order.speed, info.ids_per_sound):
             request = _reseeded(request)
-            speech = _whole(voice, request, unwanted)
+            speech = _whole(voice, request, unwanted, order.in_bulk)
         fits = plausible(speech, order.speed, info.ids_per_sound)
         cosine = float(np.dot(self.listen(speech, request.encoder_id), request.d_vector)) if order.verify else None
         notices = (*speech.notices, *_skipped(speech.skipped), *_unfit(fits))
@@ -242,9 +242,10 @@ def _facts(seed: int, model: str, notices: tuple[str, ...]) -> dict[str, str]:
     return facts | {"notices": "; ".join(notices)} if notices else facts
 
 
-def _whole(voice: Synthesiser, request: SpeechRequest, unwanted: Callable[[], bool]) -> Speech:
+def _whole(voice: Synthesiser, request: SpeechRequest, unwanted: Callable[[], bool], in_parts: bool) -> Speech:
+    """The speech, the same in parts; between those of a long sentence others can pass."""
     parts: list[Speech] = []
-    with _pieces(voice, request, in_parts=False) as pieces:
+    with _pieces(voice, request, in_parts) as pieces:
         for piece in pieces:
             parts.append(piece)
             if unwanted():

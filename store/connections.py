@@ -135,6 +135,7 @@ def _connect_sqlite(url: URL, busy_timeout_s: float) -> Engine:
         max_overflow=24,
         pool_timeout=busy_timeout_s,
         connect_args={"timeout": busy_timeout_s, "check_same_thread": False},
+        hide_parameters=True,
     )
 
     @event.listens_for(engine, "connect")
@@ -170,6 +171,8 @@ def _connect_postgresql(url: URL, busy_timeout_s: float) -> Engine:
     return create_engine(
         url,
         pool_pre_ping=True,
+        # A fault is logged with its statement; the names and texts in it are nobody's business.
+        hide_parameters=True,
         pool_timeout=busy_timeout_s,
         # A pooler in transaction mode hands each transaction another server connection: nothing may stay prepared.
         connect_args={"prepare_threshold": None, "connect_timeout": max(2, round(busy_timeout_s))},

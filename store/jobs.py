@@ -17,7 +17,8 @@ from typing import Self
 from store import checks
 from store.errors import SpeakerNotFound, StorageFull, StoreError, TooManyJobs
 from store.jobs_files import PieceFolder
-from store.jobs_rows import JobQueries
+from store.jobs_queries import JobQueries
+from store.jobs_rows import JobRepository
 from store.jobs_types import BAD, DONE, Job, JobBounds, JobPage, NewJob, Piece, SpokenPiece
 from store.types import RequestKey
 from store.unit_of_work import Database, UnitOfWork
@@ -97,7 +98,7 @@ class Jobs:
     def cancel(self, job_id: str) -> Job:
         """The job, ended unless it had ended. Raises: JobNotFound, StoreUnavailable."""
         with self._database.writing_session() as session:
-            job = JobQueries(session).cancel(job_id, *self._ends())
+            job = JobRepository(session).cancel(job_id, *self._ends())
         self.tidy()
         return job
 
@@ -136,16 +137,17 @@ class Jobs:
         Raises: StoreUnavailable.
         """
         now = datetime.now(UTC)
+        # Only a look, most times: it takes no writer's turn.
         with self._database.reading_session() as session:
-            if not JobQueries(session).n_unfinished():
+            if JobQueries(session).free(now, job_id) is None:
                 return None
         with self._database.writing_session() as session:
-            return JobQueries(session).lease(owner, now, now + timedelta(seconds=lease_s), job_id)
+            return JobRepository(session).lease(owner, now, now + timedelta(seconds=lease_s), job_id)
 
     def renew(self, owner: str, job_ids: Sequence[str], lease_s: float) -> None:
         """The owner still speaks these jobs. Raises: StoreUnavailable."""
         with self._database.writing_session() as session:
-            JobQueries(session).renew(owner, job_ids, datetime.now(UTC) + timedelta(seconds=lease_s))
+            JobRepository(session).renew(owner, job_ids, datetime.now(UTC) + timedelta(seconds=lease_s))
 
     def is_owned(self, job_id: str, owner: str) -> bool:
         """Whether the owner still is who speaks the job. Raises: StoreUnavailable."""
@@ -156,7 +158,7 @@ class Jobs:
         """Gives the job back, to be taken after that time; `why` is a code and words. Raises: StoreUnavailable."""
         until = datetime.now(UTC) + timedelta(seconds=for_s) if for_s else None
         with self._database.writing_session() as session:
-            JobQueries(session).hold_back(job_id, owner, until, why)
+            JobRepository(session).hold_back(job_id, owner, until, why)
 
     def match(self, job_id: str, voices: Mapping[str, str]) -> None:
         """Has those pieces spoken again whose file is gone, or that were spoken by another voice than these, which are
@@ -166,7 +168,7 @@ class Jobs:
         stale += self._files.missing(job_id, [piece for piece in handled if piece.state == DONE])
         if stale:
             with self._database.writing_session() as session:
-                JobQueries(session).anew(job_id, stale)
+                JobRepository(session).anew(job_id, stale)
         self._files.keep_only(job_id, {str(piece.file) for piece in handled if piece.number not in stale})
 
     def keep(self, job_id: str, owner: str, spoken: SpokenPiece, max_bytes: int) -> bool:
@@ -182,7 +184,7 @@ class Jobs:
         try:
             with self._database.writing_session() as session:
                 digest = hashlib.sha256(spoken.data).hexdigest()
-                is_kept = JobQueries(session).keep(job_id, owner, spoken, file, digest)
+                is_kept = JobRepository(session).keep(job_id, owner, spoken, file, digest)
         finally:
             if not is_kept:
                 self._files.remove(job_id, file)
@@ -191,12 +193,12 @@ class Jobs:
     def give_up(self, job_id: str, owner: str, number: int, voice_sha256: str, why: tuple[str, str]) -> bool:
         """Notes a piece that nothing could be made of, with a code and words; False as in `keep`."""
         with self._database.writing_session() as session:
-            return JobQueries(session).give_up(job_id, owner, number, voice_sha256, why)
+            return JobRepository(session).give_up(job_id, owner, number, voice_sha256, why)
 
     def finish(self, job_id: str, owner: str, state: str, why: tuple[str, str] = ("", "")) -> bool:
         """Ends the job; False where it is the owner's no longer. Raises: StoreUnavailable."""
         with self._database.writing_session() as session:
-            is_ended = JobQueries(session).finish(job_id, owner, state, self._ends(), why)
+            is_ended = JobRepository(session).finish(job_id, owner, state, self._ends(), why)
         self.tidy()
         return is_ended
 
@@ -211,7 +213,7 @@ class Jobs:
     def speak_anew(self, job_id: str, numbers: Sequence[int]) -> None:
         """Has these pieces spoken again, and with them a job that was done. Raises: StoreUnavailable."""
         with self._database.writing_session() as session:
-            JobQueries(session).anew(job_id, numbers)
+            JobRepository(session).anew(job_id, numbers)
 
     def _ends(self) -> tuple[datetime, datetime]:
         now = datetime.now(UTC)

@@ -1,28 +1,12 @@
-"""Jobs and their pieces in the tables, inside a transaction that someone else opened."""
+"""The repository of jobs: rows in and out of the tables, inside a transaction that someone else opened."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, cast
 
-from sqlalchemy import (
-    ColumnElement,
-    CursorResult,
-    Update,
-    and_,
-    case,
-    delete,
-    func,
-    insert,
-    literal,
-    or_,
-    select,
-    tuple_,
-    update,
-)
-from sqlalchemy.orm import Session
+from sqlalchemy import ColumnElement, CursorResult, Update, and_, case, delete, func, insert, literal, select, update
 
-from store.checks import as_speaker_id, read_cursor, write_cursor
-from store.errors import JobNotFound
+from store.jobs_queries import JobQueries, is_free, is_owned_by, job_of
 from store.jobs_types import (
     AUDIBLE,
     BAD,
@@ -34,9 +18,7 @@ from store.jobs_types import (
     UNFINISHED,
     WAITING,
     Job,
-    JobPage,
     NewJob,
-    Piece,
     SpokenPiece,
 )
 from store.tables import JobPieceRow, JobRow, UtcDateTime
@@ -50,11 +32,8 @@ _EMPTY |= {"state": WAITING, "n_samples": 0, "n_bytes": 0, "spent_s": 0.0}
 _UNOWNED = {"owner": None, "owned_until": None}
 
 
-class JobQueries:
-    """Rows of jobs in and out."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
+class JobRepository(JobQueries):
+    """Jobs and their pieces."""
 
     def add(self, job_id: str, new: NewJob, now: datetime) -> Job:
         """The new job of this id."""
@@ -78,80 +57,27 @@ class JobQueries:
         self._session.execute(
             insert(JobPieceRow), [{**_EMPTY, **each, "job_id": job_id, "number": n} for n, each in enumerate(rows)]
         )
-        return _job(row)
-
-    def get(self, job_id: str) -> Job:
-        """The job. Raises: JobNotFound."""
-        return _job(self._row(job_id))
-
-    def text(self, job_id: str) -> str:
-        """The job's text, empty where nothing of it can be heard any more. Raises: JobNotFound."""
-        return str(self._row(job_id).text)
-
-    def pieces(self, job_id: str, *states: str) -> list[Piece]:
-        """The job's pieces in order, those in these states or all."""
-        statement = select(JobPieceRow).where(JobPieceRow.job_id == job_id).order_by(JobPieceRow.number)
-        if states:
-            statement = statement.where(JobPieceRow.state.in_(states))
-        return [_piece(row) for row in self._session.scalars(statement)]
-
-    def page(self, cursor: str | None, limit: int) -> JobPage:
-        """One page, the newest first. Raises: BadArgument (bad_cursor)."""
-        own = [] if (tenant := tenant_of(self._session)) is None else [JobRow.tenant == tenant]
-        statement = select(JobRow).where(*own).order_by(JobRow.created_at.desc(), JobRow.id.desc()).limit(limit + 1)
-        if cursor is not None:
-            when, job_id = read_cursor(cursor)
-            statement = statement.where(tuple_(JobRow.created_at, JobRow.id) < (when, job_id))
-        rows = list(self._session.scalars(statement))
-        total = self._session.scalar(select(func.count()).select_from(JobRow).where(*own)) or 0
-        more = write_cursor(rows[limit - 1].created_at, rows[limit - 1].id) if len(rows) > limit else None
-        return JobPage(tuple(_job(row) for row in rows[:limit]), more, total)
-
-    def counts(self) -> dict[str, int]:
-        """How many jobs are in each state that any is in."""
-        return dict(self._session.execute(select(JobRow.state, func.count()).group_by(JobRow.state)).all())
-
-    def n_unfinished(self) -> int:
-        """How many jobs are not finished."""
-        return self._session.scalar(select(func.count()).where(JobRow.state.in_(UNFINISHED))) or 0
-
-    def promised_bytes(self) -> int:
-        """What all jobs hold, and will hold when they are done."""
-        unfinished = and_(JobRow.state.in_(UNFINISHED), JobRow.expected_bytes > JobRow.n_bytes)
-        share = case((unfinished, JobRow.expected_bytes), else_=JobRow.n_bytes)
-        return int(self._session.scalar(select(func.sum(share))) or 0)
-
-    def held_bytes(self) -> int:
-        """What all jobs hold."""
-        return int(self._session.scalar(select(func.sum(JobRow.n_bytes))) or 0)
+        return job_of(row)
 
     def lease(self, owner: str, now: datetime, until: datetime, job_id: str | None) -> Job | None:
         """The oldest job that nobody speaks, or this one, given to the owner; None where there is none."""
-        free = and_(JobRow.state.in_(UNFINISHED), _is_over(now))
-        asked = select(JobRow.id).where(free).order_by(JobRow.created_at, JobRow.id).limit(1)
-        if job_id is not None:
-            asked = asked.where(JobRow.id == job_id)
-        found = self._session.scalar(asked)
+        found = self.free(now, job_id)
         # Another may have been quicker: what was true is asked again by the change itself.
         started = func.coalesce(JobRow.started_at, literal(now, UtcDateTime))
         values = {"state": RUNNING, "owner": owner, "owned_until": until, "started_at": started}
-        if found is None or not self._change(update(JobRow).where(JobRow.id == found, free).values(values)):
+        if found is None or not self._change(update(JobRow).where(JobRow.id == found, is_free(now)).values(values)):
             return None
         return self.get(found)
 
     def renew(self, owner: str, job_ids: Sequence[str], until: datetime) -> None:
         """The owner still speaks these jobs."""
-        self._change(update(JobRow).where(JobRow.id.in_(job_ids), _is_owned(owner)).values(owned_until=until))
-
-    def is_owned(self, job_id: str, owner: str) -> bool:
-        """Whether the owner still is the one who speaks the job."""
-        return self._session.scalar(select(JobRow.id).where(JobRow.id == job_id, _is_owned(owner))) is not None
+        self._change(update(JobRow).where(JobRow.id.in_(job_ids), is_owned_by(owner)).values(owned_until=until))
 
     def hold_back(self, job_id: str, owner: str, until: datetime | None, why: tuple[str, str] | None) -> None:
         """Gives the job back; nobody takes it before that time."""
         code, detail = why or (None, None)
         values = {"state": WAITING, "owner": None, "owned_until": until, "code": code, "detail": detail}
-        self._change(update(JobRow).where(JobRow.id == job_id, _is_owned(owner)).values(values))
+        self._change(update(JobRow).where(JobRow.id == job_id, is_owned_by(owner)).values(values))
 
     def keep(self, job_id: str, owner: str, spoken: SpokenPiece, file: str, sha256: str) -> bool:
         """Notes a piece that is spoken; False where the job is the owner's no longer."""
@@ -178,7 +104,7 @@ class JobQueries:
     ) -> bool:
         """Ends the job, now and until it expires; False where it is the owner's no longer."""
         values = _ended(state, *ends) | {"code": why[0] or None, "detail": why[1] or None}
-        is_ended = self._change(update(JobRow).where(JobRow.id == job_id, _is_owned(owner)).values(values)) > 0
+        is_ended = self._change(update(JobRow).where(JobRow.id == job_id, is_owned_by(owner)).values(values)) > 0
         if is_ended and state == FAILED:
             self._empty([job_id])
         return is_ended
@@ -207,28 +133,11 @@ class JobQueries:
         affected(self._session, delete(JobRow).where(JobRow.id == found))
         return str(found)
 
-    def expired(self, now: datetime) -> list[str]:
-        """The ids of the jobs whose time is over."""
-        return list(self._session.scalars(select(JobRow.id).where(JobRow.expires_at <= literal(now, UtcDateTime))))
-
-    def with_pieces(self, job_ids: Sequence[str]) -> set[str]:
-        """Those of the jobs whose pieces are to be kept."""
-        kept = JobRow.state.in_((*UNFINISHED, *AUDIBLE))
-        return {each for ids in chunks(job_ids)
-                for each in self._session.scalars(select(JobRow.id).where(JobRow.id.in_(ids), kept))}  # fmt: skip
-
-    def _row(self, job_id: str) -> JobRow:
-        canonical = as_speaker_id(job_id)
-        row = None if canonical is None else self._session.get(JobRow, canonical)
-        if row is None or tenant_of(self._session) not in (None, row.tenant):
-            raise JobNotFound("job_not_found", "there is no such job: list the jobs to see those there are")
-        return row
-
     def _handle(
         self, job_id: str, owner: str, number: int, values: Mapping[str, Any], facts: Mapping[str, Any]
     ) -> bool:
         # The job's row first: whoever ends the job waits for it, or is seen here.
-        mine = and_(JobRow.id == job_id, _is_owned(owner))
+        mine = and_(JobRow.id == job_id, is_owned_by(owner))
         if not self._change(update(JobRow).where(mine).values({"owner": owner, **facts})):
             return False
         piece = and_(JobPieceRow.job_id == job_id, JobPieceRow.number == number)
@@ -270,27 +179,9 @@ class JobQueries:
         return cast(CursorResult[Any], result).rowcount
 
 
-def _is_owned(owner: str) -> ColumnElement[bool]:
-    return and_(JobRow.owner == owner, JobRow.state == RUNNING)
-
-
-def _is_over(now: datetime) -> ColumnElement[bool]:
-    return or_(JobRow.owned_until.is_(None), JobRow.owned_until < literal(now, UtcDateTime))
-
-
 def _count(which: ColumnElement[bool]) -> ColumnElement[int]:
     return func.sum(case((which, 1), else_=0))
 
 
 def _ended(state: str, now: datetime, expires_at: datetime) -> dict[str, object]:
     return {**_UNOWNED, "state": state, "finished_at": now, "expires_at": expires_at}
-
-
-def _job(row: JobRow) -> Job:
-    names = [name for name in Job.__slots__ if name not in ("chapters", "options")]
-    chapters = tuple((str(title), int(cast(int, first))) for title, first in row.chapters)
-    return Job(**{name: getattr(row, name) for name in names}, chapters=chapters, options=dict(row.options))
-
-
-def _piece(row: JobPieceRow) -> Piece:
-    return Piece(**{name: getattr(row, name) for name in Piece.__slots__})

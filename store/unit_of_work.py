@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from store.connections import WRITING, connect, overwrite_removed, refilling, translated_faults
 from store.errors import StoreUnavailable
-from store.jobs_rows import JobQueries
+from store.jobs_rows import JobRepository
 from store.key_usage import KeyUsage
 from store.keys import KeyRepository
 from store.ledger import Ledger
@@ -35,7 +35,7 @@ class Reading:
     trash: TrashRepository
     ledger: Ledger
     keys: KeyRepository
-    jobs: JobQueries
+    jobs: JobRepository
     key_usage: KeyUsage
 
     @classmethod
@@ -45,7 +45,7 @@ class Reading:
             TrashRepository(session),
             Ledger(session),
             KeyRepository(session),
-            JobQueries(session),
+            JobRepository(session),
             KeyUsage(session),
         )
 

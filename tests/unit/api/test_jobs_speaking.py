@@ -19,7 +19,7 @@ from api.jobs_running import JobRunner
 from api.jobs_schemas import JobOut
 from api.jobs_speaking import MAX_ATTEMPTS, JobRun
 from api.speech import BULK_PRIORITY, Speaking, UsageLog
-from cloning.errors import EngineError, LanguageUnsupported, Overloaded, SynthesisFailed, TextRefused
+from cloning.errors import BundleError, EngineError, LanguageUnsupported, Overloaded, SynthesisFailed, TextRefused
 from cloning.types import FloatArray, Speech, SpeechRequest, TimedSentence
 from store.jobs_types import Job, JobBounds
 from store.schema import migrate
@@ -155,7 +155,8 @@ class _House:
 
 @pytest.fixture
 def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[_House]:
-    monkeypatch.setattr("api.jobs_speaking.BUSY_RETRY_S", 0.0)
+    for name in ("BUSY_RETRY_S", "REST_S"):
+        monkeypatch.setattr(f"api.jobs_speaking.{name}", 0.0)
     config = StoreConfig(f"sqlite:///{tmp_path / 'v.db'}", tmp_path)
     migrate(config)
     with Store.open(config) as store:
@@ -244,6 +245,12 @@ def test_a_piece_that_says_nothing_is_silent(house: _House) -> None:
     assert house.store.jobs.get(job.id).n_samples == RATE * (2 + 2)
 
 
+def test_a_job_that_says_nothing_at_all_fails(house: _House) -> None:
+    house.voice.errors = {"\U0001f600": [TextRefused("nothing_to_say", "x")]}
+    job = house.submit("\U0001f600")
+    assert (house.run(), house.store.jobs.get(job.id).code) == ("failed", "nothing_to_say")
+
+
 def test_a_job_of_which_nothing_can_be_spoken_fails_and_keeps_nothing(house: _House) -> None:
     house.voice.errors = {"words": [SynthesisFailed("synthesis_failed", "x")] * 9}
     job = house.submit()
@@ -277,7 +284,9 @@ def test_a_full_queue_is_waited_for_and_counts_as_no_attempt(house: _House) -> N
     assert house.run() == "done"
 
 
-@pytest.mark.parametrize("error", [TooBusy("too_busy", "x"), Overloaded("closed", "x")])
+@pytest.mark.parametrize(
+    "error", [TooBusy("too_busy", "x"), Overloaded("closed", "x"), BundleError("bundle_corrupt", "x")]
+)
 def test_what_passes_gives_the_job_back(house: _House, error: Exception) -> None:
     house.voice.errors = {"Second": [error]}
     job = house.submit()
@@ -285,8 +294,7 @@ def test_what_passes_gives_the_job_back(house: _House, error: Exception) -> None
     assert (house.store.jobs.get(job.id).state, house.store.jobs.get(job.id).n_done) == ("waiting", 1)
 
 
-def test_without_room_the_job_waits_and_says_why(house: _House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("api.jobs_speaking.FULL_RETRY_S", 0.0)
+def test_without_room_the_job_waits_and_says_why(house: _House) -> None:
     job = house.submit()
     assert house.run(max_bytes=150_000) is None
     found = house.store.jobs.get(job.id)
