@@ -1,6 +1,7 @@
 """What the bundled voice says, heard through the server: lengths, edges, silence, and whose voice it is."""
 
 import io
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,9 @@ import pytest
 import soundfile
 from asking import speak
 from servers import RunningServer, enrol, environment_of, migrate, start
+
+from encoder.engine import SpeakerEncoder
+from encoder.types import Waveform
 
 VOICE = Path(__file__).parents[2] / "voices" / "default"
 FRAME_S = 0.01
@@ -64,6 +68,29 @@ def test_one_word_is_one_word_long(caller: httpx.Client, people: dict[str, str],
 def test_a_text_without_an_end_ends_by_itself(caller: httpx.Client, people: dict[str, str], text: str) -> None:
     samples, rate = _spoken(caller, people["woman"], text)
     assert len(samples) / rate < 3
+
+
+def test_pieces_of_a_chapter_sound_alike(caller: httpx.Client, people: dict[str, str]) -> None:
+    paragraphs = (
+        "The train left at noon from the second platform, and nobody had thought of the letter on the table.",
+        "It was raining when they came home. Somebody had opened all the windows, and the floor was wet.",
+        "Please call the office before you send the letter to the wrong address again, she had told him.",
+    )
+    text = "\n\n".join(f"# {number}\n\n{words}" for number, words in enumerate(paragraphs, 1))
+    job = caller.post("/v1/jobs", json={"speaker_id": people["woman"], "text": text, "seed": 5}).json()
+    until = time.monotonic() + 120
+    while (state := caller.get(f"/v1/jobs/{job['job_id']}").json())["state"] != "done":
+        assert state["state"] in ("waiting", "running") and time.monotonic() < until, state
+        time.sleep(0.1)
+    audio = caller.get(f"/v1/jobs/{job['job_id']}/audio").content
+    samples, rate = soundfile.read(io.BytesIO(audio), dtype="float32")
+    borders = [(round(each["start_s"] * rate), round(each["stop_s"] * rate)) for each in state["chapters"]]
+    pieces = [samples[start:stop] for start, stop in borders]
+    assert len(pieces) == job["n_pieces"] == 3
+    levels = [level[level > -50].mean() for level in (_level_db(piece, rate) for piece in pieces)]
+    assert max(levels) - min(levels) < 1.5
+    vectors = [each.vector for each in SpeakerEncoder.load("cpu").embed([Waveform(piece, rate) for piece in pieces])]
+    assert min(float(one @ other) for one in vectors for other in vectors) >= 0.85
 
 
 def test_lengths_follow_the_text(caller: httpx.Client, people: dict[str, str]) -> None:
