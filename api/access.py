@@ -32,9 +32,10 @@ class Caller:
     @property
     def owner(self) -> Owner:
         """On whose behalf its requests are done: an admin sees all tenants, who has no key of the store one."""
-        if ADMIN in self.scopes:
-            return Owner(None if self.key is None else self.key.id)
-        return Owner(None, "") if self.key is None else Owner(self.key.id, self.key.terms.tenant)
+        is_admin = ADMIN in self.scopes
+        if self.key is None:
+            return Owner(None, None if is_admin else "")
+        return Owner(self.key.id, None if is_admin else self.key.terms.tenant, self.actor)
 
 
 class Access:

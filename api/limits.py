@@ -127,9 +127,6 @@ def check_rate(limiter: RateLimiter, key: ApiKey, standings: Standings) -> None:
 
 
 def _redis(url: str) -> Storage:
-    words = "VOICEKIN_RATE_STORAGE: give memory or redis://HOST/NUMBER"
-    if not url.startswith(("redis://", "rediss://", "redis+unix://")):
-        raise SettingsError("settings_invalid", words)
     # Nobody waits for a second try: this process can count for itself.
     options: dict[str, Any] = {"socket_timeout": _PATIENCE_S, "socket_connect_timeout": _PATIENCE_S, "retry": None}
     try:
@@ -138,6 +135,7 @@ def _redis(url: str) -> Storage:
         raise SettingsError("settings_invalid", "VOICEKIN_RATE_STORAGE: Redis needs voicekin[redis]") from None
     except ValueError:
         # Its words may hold the password.
+        words = "VOICEKIN_RATE_STORAGE: give memory or redis://HOST/NUMBER"
         raise SettingsError("settings_invalid", words) from None
     assert isinstance(storage, Storage)
     return storage

@@ -43,8 +43,9 @@ def serve(settings: Settings) -> None:
         logging.getLogger(name).setLevel(settings.log_level.upper())
     with contextlib.closing(_bind(settings)) as bound:
         host, port = bound.getsockname()[:2]
-        if not settings.keys():
-            logger.warning("no keys are configured: everybody who reaches %s may enrol and speak", settings.host)
+        if not settings.keys() and not settings.require_keys:
+            words = "no keys are configured: until `voicekin keys` makes one, all who reach %s may enrol and speak"
+            logger.warning(words, settings.host)
         sys.stdout.write(f"Voicekin listens on http://{host if ':' not in host else f'[{host}]'}:{port}\n")
         sys.stdout.flush()
         app = create_app(settings)

@@ -7,7 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import Field, SecretStr, ValidationError
+from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from api.errors import SettingsError
@@ -128,6 +128,14 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="What is logged.")
     server: str = Field(default="", description="Command line: URL of a running server to use.")
     client_key: SecretStr = Field(default=SecretStr(""), description="Command line: key sent to that server.")
+
+    @field_validator("rate_storage")
+    @classmethod
+    def _check_rate_storage(cls, value: SecretStr) -> SecretStr:
+        url = value.get_secret_value()
+        if url != "memory" and not url.startswith(("redis://", "rediss://", "redis+unix://")):
+            raise ValueError("give memory or redis://HOST/NUMBER")
+        return value
 
     def store_config(self) -> StoreConfig:
         url = self.database_url.get_secret_value() or f"sqlite:///{(self.state_dir / 'voicekin.db').absolute()}"

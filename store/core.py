@@ -71,7 +71,7 @@ class StoreCore:
         """The same store on this owner's behalf: whatever is not its tenant's is not there. Who opened it closes it."""
         view = copy.copy(self)
         view._owner = owner
-        view._database = self._database.seen_by(owner.tenant)
+        view._database = self._database.seen_by(owner.tenant, owner.actor)
         view.jobs = self.jobs.seen_by(owner.tenant)
         return view
 

@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 
 from store.errors import KeyReused
 from store.tables import AuditRow, RequestKeyRow, UtcDateTime
+from store.tenants import actor_of
 from store.types import AuditLine, RequestKey
 from store.voices import chunks
 
@@ -28,7 +29,7 @@ class Ledger:
         self._session.add(
             AuditRow(
                 at=datetime.now(UTC),
-                actor=actor[:_ACTOR_CHARACTERS],
+                actor=(actor_of(self._session) or actor)[:_ACTOR_CHARACTERS],
                 action=action,
                 n_speakers=n_speakers,
                 n_clips=n_clips,

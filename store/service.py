@@ -77,7 +77,9 @@ class Store(Charting):
         speaker_id = str(uuid.uuid4())
         own_key = None if key is None else key.of(self._owner.tenant)
         with self._keeping(speaker_id, checked.clips, audio):
-            return self._enrolments.submit(Enrolling(speaker_id, checked, own_key, actor, self._owner))
+            return self._enrolments.submit(
+                Enrolling(speaker_id, checked, own_key, self._owner.actor or actor, self._owner)
+            )
 
     def enrolled_before(self, key: RequestKey) -> Speaker | None:
         """The speaker that this key enrolled, None if it enrolled nobody.

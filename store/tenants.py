@@ -9,20 +9,25 @@ from store.tables import Owned
 
 # Stands between a tenant and what belongs to it: no text that is cleaned holds it.
 _BETWEEN = "\x1f"
-_TENANT = "tenant"
+_TENANT, _ACTOR = "tenant", "actor"
 
 
 class TenantSession(Session):
     """A session on behalf of one tenant, "" being the one without a name; with None it sees all."""
 
-    def __init__(self, bind: Any, tenant: str | None) -> None:
-        super().__init__(bind, info={_TENANT: tenant})
+    def __init__(self, bind: Any, tenant: str | None, actor: str) -> None:
+        super().__init__(bind, info={_TENANT: tenant, _ACTOR: actor})
 
 
 def tenant_of(session: Session) -> str | None:
     """On whose behalf the session is, None for all."""
     tenant: str | None = session.info.get(_TENANT)
     return tenant
+
+
+def actor_of(session: Session) -> str:
+    """Who does what this session does, "" where that is not known."""
+    return str(session.info.get(_ACTOR, ""))
 
 
 @event.listens_for(TenantSession, "do_orm_execute")

@@ -39,10 +39,12 @@ class Owner:
     """On whose behalf a store is used: `key_id` is the API key that pays, where there is one.
 
     Only the speakers and jobs of `tenant` are there, all with None; what is new belongs to it, with None to "".
+    `actor` is who did it in the audit, where it says more than what a verb is given.
     """
 
     key_id: str | None = None
     tenant: str | None = None
+    actor: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,6 +68,7 @@ class Database:
             self._reading = self.engine.execution_options(isolation_level="REPEATABLE READ")
             self._writing = self._writing.execution_options(isolation_level="READ COMMITTED")
         self._tenant: str | None = None
+        self._actor = ""
         self._timeout_s = config.busy_timeout_s
         # SQLite has one writer, and its waiters poll: threads of one process queue here instead.
         self._turn = threading.Lock() if self.engine.dialect.name == "sqlite" else None
@@ -138,10 +139,10 @@ class Database:
         with self._take_turn(), translated_faults():
             overwrite_removed(self.engine)
 
-    def seen_by(self, tenant: str | None) -> Self:
+    def seen_by(self, tenant: str | None, actor: str = "") -> Self:
         """The same database, in which only this tenant's speakers and jobs are; all with None."""
         view = copy.copy(self)
-        view._tenant = tenant
+        view._tenant, view._actor = tenant, actor
         return view
 
     def close(self) -> None:
@@ -149,7 +150,7 @@ class Database:
         self.engine.dispose()
 
     def _session(self, bind: Engine | Connection) -> Session:
-        return TenantSession(bind, self._tenant)
+        return TenantSession(bind, self._tenant, self._actor)
 
     def _read_once(self, work: Callable[[Reading], T]) -> T:
         with self._session(self._reading) as session, session.begin():

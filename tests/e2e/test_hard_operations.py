@@ -218,6 +218,7 @@ def test_every_bad_setting_is_named_with_what_is_allowed(tmp_path: Path, voice_d
         ("REQUEST_TIMEOUT_S", "-1", "0"),
         ("DEVICE", "tpu", "cuda"),
         ("LOG_LEVEL", "loud", "'debug'"),
+        ("RATE_STORAGE", "disk", "redis://"),
     ):
         environment = environment_of(tmp_path, voice_dir, **{name: value})
         done = subprocess.run(command("settings"), env=environment, capture_output=True, text=True, check=False)

@@ -144,12 +144,14 @@ def test_names_and_request_keys_are_each_tenants_own(acme: httpx.Client, other: 
         assert client.delete(f"/v1/speakers/{reply.json()['speaker_id']}").status_code == 204
 
 
-def test_a_trash_is_its_tenants_too(acme: httpx.Client, other: httpx.Client) -> None:
+def test_a_trash_is_its_tenants_too(acme: httpx.Client, other: httpx.Client, boss: httpx.Client) -> None:
     speaker_id = enrol(acme, "Gone", "man.flac")
     assert acme.delete(f"/v1/speakers/{speaker_id}").status_code == 204
     problem(other.post(f"/v1/speakers/{speaker_id}/undelete"), 404, "speaker_not_found")
     assert acme.post(f"/v1/speakers/{speaker_id}/undelete").status_code == 200
     assert acme.delete(f"/v1/speakers/{speaker_id}", params={"at_once": True}).status_code == 204
+    actor = boss.get("/v1/admin/audit", params={"limit": 1}).json()["lines"][0]["actor"]
+    assert acme.headers["Authorization"].startswith(f"Bearer {actor.removeprefix('key ')}")
 
 
 def test_no_metric_and_no_log_of_clients_names_a_tenant(keeper: RunningServer, acme: httpx.Client) -> None:

@@ -129,6 +129,18 @@ def test_an_index_of_many_tenants_follows_from_its_snapshot(config: StoreConfig)
         assert len(store.similar(unit_vector(0), ENCODER, 9)) == 5
 
 
+def test_the_audit_names_the_key_that_did_it(store: Store) -> None:
+    view = store.seen_by(Owner(None, "acme", "key vk_12345678"))
+    speaker = view.enrol(new_speaker("Anna", [1]), actor="http")
+    view.delete(speaker.id, actor="http")
+    store.enrol(new_speaker("Ben", [2]), actor="http")
+    assert [(line.action, line.actor) for line in store.audit()] == [
+        ("enrol", "http"),
+        ("delete", "key vk_12345678"),
+        ("enrol", "key vk_12345678"),
+    ]
+
+
 @pytest.mark.parametrize("tenant", ["a b", "é", "a/b", "a\x1fb", "x" * 65, " "])
 def test_a_tenant_is_a_plain_word(sqlite_store: Store, tenant: str) -> None:
     with pytest.raises(BadArgument, match="tenant"):
