@@ -45,16 +45,17 @@ function page(speaker, clips, show) {
       message(wordsOf(error));
     }
   };
-  const actions = [
-    h("a", { class: "button primary", href: `#/speak?voice=${speaker.speaker_id}` }, `Speak as ${speaker.name}`),
-    pinButton(speaker),
-    button("Delete", remove, { class: "danger-text" }),
-  ];
+  const actions = h("div", { class: "row" });
+  const named = () => {
+    const speak = h("a", { class: "button primary", href: `#/speak?voice=${speaker.speaker_id}` }, `Speak as ${speaker.name}`);
+    actions.replaceChildren(speak, pinButton(speaker), button("Delete", remove, { class: "danger-text" }));
+  };
+  named();
   const report = speaker.report.clips ? reportView(speaker.report) : h("p", { class: "hint" }, "There is none.");
   return [
-    h("div", { class: "row" }, ...actions),
+    actions,
     section("Sounds most like", neighbours(speaker)),
-    section("Name and labels", editor(speaker)),
+    section("Name and labels", editor(speaker, named)),
     section("Add clips", adder(speaker, clips, show)),
     section("Report of the last upload", report),
   ];
@@ -76,7 +77,7 @@ function neighbours(speaker) {
   return place;
 }
 
-function editor(speaker) {
+function editor(speaker, onname) {
   const name = field("Name", h("input", { type: "text", value: speaker.name, maxlength: 200, autocomplete: "off" }));
   const labels = new LabelsEditor(speaker.labels);
   const save = async (event) => {
@@ -86,7 +87,9 @@ function editor(speaker) {
     try {
       const json = { name: name.control.value, labels: labels.value() };
       const changed = await askJson("PATCH", `v1/speakers/${speaker.speaker_id}`, { json });
-      document.querySelector("h1").textContent = changed.name;
+      Object.assign(speaker, changed);
+      document.querySelector("h1").textContent = speaker.name;
+      onname();
       announce("Saved.");
     } catch (error) {
       const part = error.code === "bad_labels" || error.details?.field === "labels" ? labels : name;

@@ -129,6 +129,7 @@ export function pinButton(speaker) {
     try {
       const pinned = pin.getAttribute("aria-pressed") !== "true";
       await ask("PATCH", `v1/speakers/${speaker.speaker_id}`, { json: { pinned } });
+      speaker.pinned = pinned;
       pin.setAttribute("aria-pressed", String(pinned));
       announce(pinned ? `${speaker.name} is pinned.` : `${speaker.name} is not pinned.`);
     } catch (error) {

@@ -96,12 +96,15 @@ class Browser:
     def press(self, name: str, within: str = "body") -> None:
         """Clicks the button of this name, or the link where there is none."""
 
-        def named() -> WebElement | None:
+        def clicked() -> bool:
             found = self.all(f"{within} button") + self.all(f"{within} a")
             shown = (each for each in found if each.is_displayed())
-            return next((each for each in shown if name in {each.text.strip(), each.accessible_name}), None)
+            named = next((each for each in shown if name in {each.text.strip(), each.accessible_name}), None)
+            if named is not None:
+                named.click()
+            return named is not None
 
-        self.wait(named, f"there is no {name!r}").click()
+        self.wait(clicked, f"there is no {name!r}")
 
     def fill(self, label: str, text: str) -> WebElement:
         """Types into the field of this label."""

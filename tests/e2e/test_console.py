@@ -232,3 +232,51 @@ def test_pruning_shows_who_would_go_before_anybody_goes(browser: Browser, house:
     assert _names(house) == before - {"Goes"}
     lines = browser.wait(lambda: [row.text for row in browser.all("tbody tr")], "the audit is empty")
     assert any("prune" in line for line in lines)
+
+
+def test_a_speaker_is_renamed_labelled_pinned_and_given_more_clips(browser: Browser, house: RunningServer) -> None:
+    with _client(house) as client:
+        speaker_id = enrol(client, "Novice")
+    browser.open(house.url, f"#/speakers/{speaker_id}", CONSOLE_KEY)
+    browser.press("Pin Novice")
+    browser.wait_for("[aria-pressed=true]")
+    browser.fill("Name", "Woman")
+    browser.press("Save")
+    assert "belongs to another speaker" in browser.wait_for(".field .error").text
+    browser.fill("Name", "Adept")
+    browser.press("Add a label")
+    browser.fill("Label", "role")
+    browser.fill("Its value", "narrator")
+    browser.press("Save")
+    browser.wait_for("h1", "Adept")
+    browser.wait_for("a.button", "Speak as Adept")
+    assert browser.find("[aria-pressed]").get_attribute("aria-pressed") == "true"
+    browser.find("input[type=file]").send_keys(str(DATA / "man.flac"))
+    browser.press("Add them")
+    browser.wait_for(".message", "The clips are added to Adept.")
+    with _client(house) as client:
+        speaker = client.get(f"/v1/speakers/{speaker_id}").json()
+        assert (speaker["name"], speaker["labels"], speaker["pinned"], speaker["n_clips"]) == (
+            "Adept",
+            {"role": "narrator"},
+            True,
+            2,
+        )
+        assert client.delete(f"/v1/speakers/{speaker_id}").status_code == 204
+
+
+def test_where_nothing_can_be_undone_erasing_asks_first(
+    browser: Browser, server: RunningServer, client: httpx.Client
+) -> None:
+    speaker_id = enrol(client, "Fleeting")
+    browser.open(server.url, "#/speakers")
+    browser.fill("Search by name", "fleeting")
+    browser.press("Delete Fleeting")
+    browser.wait_for("dialog", "This cannot be undone.")
+    browser.focused().send_keys(Keys.ESCAPE)
+    browser.wait(lambda: not browser.all("dialog"), "Escape does not close the dialog")
+    assert client.get(f"/v1/speakers/{speaker_id}").status_code == 200
+    browser.press("Delete Fleeting")
+    browser.press("Erase", within="dialog")
+    browser.wait_for(".message", "Fleeting is erased.")
+    assert client.get(f"/v1/speakers/{speaker_id}").status_code == 404
