@@ -17,6 +17,8 @@ from cloning.engines.windows import Span, next_span
 from cloning.errors import CloningError, EngineError, Overloaded, SynthesisFailed
 from cloning.types import FloatArray, IntArray, Sentence
 
+# So long a sentence of the next priority waits for those before it; then it is as urgent as they are.
+PATIENCE_S = 5.0
 # Parts of a sentence grow to this many frames; longer ones would save less than a tenth of the work.
 MOST_FRAMES = 512
 
@@ -59,7 +61,8 @@ class SchedulerStats:
 
 @dataclass(order=True, slots=True)
 class _Job:
-    priority: int
+    # When its turn comes: its arrival, and `PATIENCE_S` for each step of its priority.
+    turn_s: float
     number: int
     sentence: Sentence = field(compare=False)
     future: "Future[Spoken]" = field(compare=False)
@@ -72,8 +75,9 @@ class _Job:
 class Scheduler:
     """A bounded queue before an engine; a lower priority goes first, then the earlier one.
 
-    An idle engine never waits for company: what has come in while it worked shares the next batch. A sentence that is
-    spoken in parts queues for each of them, so that a long one lets others pass.
+    What is not urgent waits its time and is urgent then, so that no crowd keeps it out for ever. An idle engine never
+    waits for company: what has come in while it worked shares the next batch. A sentence that is spoken in parts queues
+    for each of them, so that a long one lets others pass.
     """
 
     def __init__(
@@ -132,7 +136,10 @@ class Scheduler:
     def _job(self, sentence: Sentence, in_parts: bool) -> _Job:
         self._number += 1
         due = None if sentence.deadline_s is None else self._clock() + sentence.deadline_s
-        return _Job(sentence.priority, self._number, sentence, Future(), due, in_parts)
+        return _Job(self._turn_s(sentence), self._number, sentence, Future(), due, in_parts)
+
+    def _turn_s(self, sentence: Sentence) -> float:
+        return self._clock() + sentence.priority * PATIENCE_S
 
     def _run(self) -> None:
         while (batch := self._next_batch()) is not None:
@@ -145,7 +152,7 @@ class Scheduler:
                 self._fail(batch, error)
 
     def _next_batch(self) -> list[_Job] | None:
-        """Jobs that are still wanted, of one priority class at most `max_batch`; None at the end."""
+        """Jobs that are still wanted, at most `max_batch` of those whose turn comes first; None at the end."""
         with self._wake:
             self._wake.wait_for(lambda: self._queue or self._closed)
             if self._closed:
@@ -191,7 +198,7 @@ class Scheduler:
             with self._wake:
                 self._number += 1
                 rest = Future()
-                following = _Job(job.priority, self._number, job.sentence, rest, job.due, True, after)
+                following = _Job(self._turn_s(job.sentence), self._number, job.sentence, rest, job.due, True, after)
                 heapq.heappush(self._queue, following)
         else:
             self._count(sentences=1)

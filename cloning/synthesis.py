@@ -15,7 +15,7 @@ from cloning.bundle import load_info
 from cloning.config import VoiceConfig
 from cloning.engines.base import Engine
 from cloning.engines.choice import EngineChoice, open_engine
-from cloning.errors import BadConditioning, EngineError
+from cloning.errors import BadConditioning, EngineError, Overloaded
 from cloning.scheduler import Scheduler, SchedulerStats, Spoken, give_up
 from cloning.streaming import SentenceEdges, join
 from cloning.text.frontend import front_end
@@ -164,6 +164,7 @@ class SpeechStream:
         self._is_counted = False
         self._begun_at = 0
         self._texts, self._sentences = deque(texts), deque(sentences)
+        self._deadline_s = sentences[0].deadline_s
         self._futures: deque[Future[Spoken]] = deque()
         self._waited_s = 0.0
         self._n_samples = 0
@@ -207,7 +208,13 @@ class SpeechStream:
     def _wait(self) -> Spoken:
         """The next part of the sentence that is spoken; what follows it takes its place."""
         started_s = time.monotonic()
-        spoken = self._futures[0].result()
+        try:
+            spoken = self._futures[0].result(self._left_s())
+        except TimeoutError:
+            # Whatever the engine is busy with: the listener is told when the time is over, not when the engine is free.
+            raise Overloaded(
+                "deadline_missed", "the speech was not finished in its time; try again, or send a shorter text"
+            ) from None
         self._waited_s += time.monotonic() - started_s
         if spoken.rest is None:
             self._futures.popleft()
@@ -239,7 +246,9 @@ class SpeechStream:
             batch = [self._within_deadline(self._sentences.popleft()) for _ in range(room)]
             self._futures.extend(self._scheduler.submit(batch, continuing, self._in_parts))
 
+    def _left_s(self) -> float | None:
+        """What is left of the time that the listener waits; None where that has no end."""
+        return None if self._deadline_s is None else max(0.0, self._deadline_s - self._waited_s)
+
     def _within_deadline(self, sentence: Sentence) -> Sentence:
-        if sentence.deadline_s is None:
-            return sentence
-        return dataclasses.replace(sentence, deadline_s=sentence.deadline_s - self._waited_s)
+        return dataclasses.replace(sentence, deadline_s=self._left_s())

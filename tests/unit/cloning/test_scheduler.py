@@ -10,8 +10,9 @@ import pytest
 from cloning.engines.base import Part, Planned
 from cloning.engines.buckets import group_by_length
 from cloning.errors import EngineError, Overloaded, SynthesisFailed
-from cloning.scheduler import Scheduler, Spoken, give_up
-from cloning.types import FloatArray, Sentence
+from cloning.scheduler import PATIENCE_S, Scheduler, Spoken, give_up
+from cloning.synthesis import SpeechStream
+from cloning.types import AudioConfig, FloatArray, Sentence, SpokenText
 
 HOP = 4
 
@@ -99,6 +100,20 @@ def test_lower_priority_numbers_go_first(engine: CountingEngine) -> None:
     scheduler.close()
 
 
+def test_what_is_not_urgent_is_urgent_once_it_has_waited() -> None:
+    now, engine = [0.0], CountingEngine(max_batch=1)
+    scheduler, first = blocked(engine, clock=lambda: now[0])
+    bulk = scheduler.submit([sentence(20, priority=1)])
+    now[0] = PATIENCE_S - 0.1
+    before = scheduler.submit([sentence(30)])
+    now[0] = PATIENCE_S + 0.1
+    after = scheduler.submit([sentence(40)])
+    engine.gate.set()
+    wait([first, *bulk, *before, *after], 20)
+    assert engine.order == [1, 30, 20, 40]
+    scheduler.close()
+
+
 def test_a_full_queue_refuses_all_of_a_request(engine: CountingEngine) -> None:
     scheduler, _ = blocked(engine, max_queue=3)
     scheduler.submit([sentence(2), sentence(3)])
@@ -135,6 +150,20 @@ def test_a_missed_deadline_is_refused_and_the_rest_goes_on() -> None:
         late.result(20)
     assert caught.value.code == "deadline_missed"
     assert (fine.result(20).samples == 3).all()
+    scheduler.close()
+
+
+def test_a_listener_is_told_when_the_time_is_over_and_not_when_the_engine_is_free(engine: CountingEngine) -> None:
+    scheduler, _ = blocked(engine)
+    text = SpokenText(text="two", token_ids=(2, 2, 2), pause_after_s=0.0, skipped=(), words=())
+    late = SpeechStream(scheduler, [text], [sentence(2, deadline_s=0.05)], AudioConfig(24000, 16, 16, HOP), 1, True)
+    with pytest.raises(Overloaded) as caught:
+        next(late)
+    assert caught.value.code == "deadline_missed"
+    assert not engine.gate.is_set(), "the engine is still busy"
+    engine.gate.set()
+    scheduler.submit([sentence(5)])[0].result(20)
+    assert 2 not in engine.order and scheduler.stats().cancelled == 1
     scheduler.close()
 
 
