@@ -13,6 +13,7 @@ from api.admin_cli import register
 from api.command_line import AsJson, Model, Named, Server, door, settings_now, show
 from api.engines_cli import app as engines
 from api.evaluation import evaluate
+from api.finetuning import finetune
 from api.jobs_cli import app as jobs
 from api.keys_cli import app as keys
 from api.training import app as training
@@ -33,6 +34,7 @@ app.add_typer(engines, name="engines")
 app.add_typer(keys, name="keys")
 app.add_typer(jobs, name="jobs")
 app.command()(evaluate)
+app.command()(finetune)
 register(app)
 
 

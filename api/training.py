@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+    from cloning.config import VoiceConfig
+    from cloning.training.corpus import Utterance
     from cloning.training.prepare import Embed
     from cloning.training.run import Slice
     from encoder.networks.ge2e import GE2E
@@ -39,43 +41,58 @@ def prepare(
 ) -> None:
     """Decode, level, phonemise and embed a corpus into a few files that training loads at once."""
     from cloning.training.corpus import hold_out as split
-    from cloning.training.corpus import read_manifest, with_warps
-    from cloning.training.prepare import prepare as pack
+    from cloning.training.corpus import with_warps
     from cloning.training.recipes import RECIPES
 
-    network, encoder_id = _speaker_network(_device())
-    embed = _bulk_embedder(network)
-    manifests = [read_manifest(path) for path in corpus]
+    network, encoder_id = speaker_network(device_here())
+    utterances = read_corpora(corpus, limit)
+    if warp:
+        utterances = with_warps(utterances, 0.9, 1.12)
+    learn, kept = split(utterances, frozenset(filter(None, hold_out.split(","))))
+    for part, folder in ((learn, out), (kept, out / "held-out")):
+        if part:
+            pack_into(folder, part, RECIPES[recipe](encoder_id), network, workers)
+
+
+def read_corpora(paths: "Sequence[Path]", limit: int = 0) -> "list[Utterance]":
+    """The utterances of all corpora; lines that cannot be used are told."""
+    from cloning.training.corpus import read_manifest
+
+    manifests = [read_manifest(path) for path in paths]
     unusable = [reason for manifest in manifests for reason in manifest.refused]
     for reason in unusable:
         typer.echo(f"refused {reason}", err=True)
     if unusable:
         typer.echo(f"{len(unusable)} lines refused, {sum(len(m.utterances) for m in manifests)} read", err=True)
-    utterances = [u for manifest in manifests for u in manifest.utterances[: limit or None]]
-    if warp:
-        utterances = with_warps(utterances, 0.9, 1.12)
-    learn, kept = split(utterances, frozenset(filter(None, hold_out.split(","))))
-    config = RECIPES[recipe](encoder_id)
-    for part, folder in ((learn, out), (kept, out / "held-out")):
-        if part:
-            summary = pack(part, folder, config, embed, workers, _say)
-            for reason in summary.refused:
-                typer.echo(f"refused {reason}", err=True)
-            typer.echo(
-                f"{folder}: {summary.n_utterances} utterances, {summary.n_speakers} speakers, "
-                f"{summary.hours:.2f} h, {len(summary.refused)} refused"
-            )
+    return [u for manifest in manifests for u in manifest.utterances[: limit or None]]
+
+
+def pack_into(
+    folder: Path, utterances: "Sequence[Utterance]", voice: "VoiceConfig", network: "GE2E", workers: int
+) -> None:
+    """Packs utterances for a voice, and tells what was refused and what there is."""
+    from cloning.training.prepare import prepare as pack
+
+    summary = pack(utterances, folder, voice, _bulk_embedder(network), workers, _say)
+    for reason in summary.refused:
+        typer.echo(f"refused {reason}", err=True)
+    typer.echo(
+        f"{folder}: {summary.n_utterances} utterances, {summary.n_speakers} speakers, "
+        f"{summary.hours:.2f} h, {len(summary.refused)} refused"
+    )
 
 
 @app.command()
 def run(
-    pack: Annotated[Path, typer.Option(help="Folder that `train prepare` wrote.")],
+    pack: Annotated[list[Path], typer.Option(help="Folder that `train prepare` wrote; repeatable.")],
     out: Annotated[Path, typer.Option(help="Folder of the run: state, log, audio, bundle.")],
     seconds: Annotated[float, typer.Option(help="Length of this slice.")] = 600.0,
     total: Annotated[
         float, typer.Option(help="Length of the whole schedule, all slices together, in seconds.")
     ] = 1500.0,
-    recipe: Annotated[str, typer.Option(help="Voice to train: default or tiny.")] = "default",
+    recipe: Annotated[
+        str, typer.Option(help="Voice to train: default, tiny, or same (as the one that it starts from).")
+    ] = "default",
     start_from: Annotated[
         Path | None, typer.Option(help="A bundle to start from; its unspoken weights lie in --unspoken.")
     ] = None,
@@ -89,14 +106,19 @@ def run(
     ranks: Annotated[int, typer.Option(help="Processes, one for each GPU; 0 uses all GPUs.")] = 0,
 ) -> None:
     """Train for a time; run again with the same --out to go on. All GPUs of the machine are used."""
+    from cloning.training.run import Slice
+
+    packs = tuple(pack)
+    start(Slice(packs, out, recipe, seconds, total, start_from, unspoken, export_every, settings, SENTENCES), ranks)
+
+
+def start(plan: "Slice", ranks: int = 0) -> None:
+    """Runs a slice on so many processes, on all GPUs where that is 0."""
     import torch
     from torch.multiprocessing.spawn import start_processes
 
-    from cloning.training.run import Slice
-
-    plan = Slice(pack, out, recipe, seconds, total, start_from, unspoken, export_every, settings, SENTENCES)
     n_ranks = ranks or max(1, torch.cuda.device_count())
-    out.mkdir(parents=True, exist_ok=True)
+    plan.out.mkdir(parents=True, exist_ok=True)
     if n_ranks > 1:
         start_processes(_rank, (n_ranks, _free_port(), plan), nprocs=n_ranks, start_method="spawn")  # type: ignore[no-untyped-call]  # torch has no types here
     else:
@@ -115,17 +137,17 @@ def _rank(rank: int, n_ranks: int, port: int, plan: "Slice") -> None:
     from cloning.training.run import choose_device, train_slice
 
     device = choose_device(rank, n_ranks, port)
-    network, encoder_id = _speaker_network(device.type)
+    network, encoder_id = speaker_network(device.type)
     train_slice(plan, network.to(device), encoder_id, device, rank, n_ranks)
 
 
-def _device() -> str:
+def device_here() -> str:
     import torch
 
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def _speaker_network(device: str) -> "tuple[GE2E, str]":
+def speaker_network(device: str) -> "tuple[GE2E, str]":
     """The d-vector network, ready for gradients to pass through, and the id of its vectors."""
     from encoder.engine import encoder_id_of
     from encoder.networks.ge2e import load_pretrained

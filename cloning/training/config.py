@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from cloning.training.data import Shape
+from cloning.training.data import Mix, Shape
 from cloning.training.discriminators import DiscriminatorConfig
 
 
@@ -42,7 +42,7 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class TrainConfig:
-    """One run. `vector_noise` is added to each entry of a d-vector; `balance` is explained at `data.Sampler`."""
+    """One run. `vector_noise` is added to each entry of a d-vector."""
 
     shapes: tuple[Shape, ...] = (Shape(384, 104, 56), Shape(640, 160, 32), Shape(1024, 224, 20))
     n_segments: int = 64
@@ -52,10 +52,9 @@ class TrainConfig:
     clip_norm: float = 20.0
     discriminator_clip_norm: float = 50.0
     vector_noise: float = 0.006
-    balance: float = 0.5
-    aligned_share: float = 0.35
     seed: int = 1
     report_every: int = 100
+    mix: Mix = field(default_factory=Mix)
     weights: Weights = field(default_factory=Weights)
     schedule: Schedule = field(default_factory=Schedule)
     discriminators: DiscriminatorConfig = field(default_factory=DiscriminatorConfig)

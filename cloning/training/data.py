@@ -1,5 +1,6 @@
 """The packed corpus in device memory, and the order in which training walks through it."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -47,22 +48,24 @@ class Batch:
 
 
 class PackedCorpus:
-    """Everything that training reads, on one device; a batch is gathered there without a copy from the host."""
+    """Everything that training reads, on one device; a batch is gathered there without a copy from the host.
 
-    def __init__(self, folder: Path, hop_length: int, device: torch.device) -> None:
-        index = read_index(folder)
-        self.encoder_id = str(index["encoder_id"])
-        self.speakers = cast(list[str], index["speakers"])
+    `sources` says of each row which of the folders it came from.
+    """
+
+    def __init__(self, folders: Sequence[Path], hop_length: int, device: torch.device) -> None:
         self.hop_length = hop_length
-        parts = [folder / name for name in cast(list[str], index["parts"])]
-        tables, vectors = [], []
+        self.speakers: list[str] = []
+        tables, vectors, sources = [], [], []
         tensors: dict[str, list[Tensor]] = {"audio": [], "ids": [], "durations": []}
         n_audio = n_ids = 0
-        for path in parts:
+        for source, n_speakers, path in self._parts(folders):
             part = load_file(path)
             table = part["table"].copy()
             table[:, 0] += n_audio
             table[:, 2] += n_ids
+            table[:, 4] += n_speakers
+            sources.append(np.full(len(table), source))
             n_audio, n_ids = n_audio + len(part["audio"]), n_ids + len(part["ids"])
             tables.append(table)
             vectors.append(load_file(vectors_path(path))["vectors"])
@@ -70,10 +73,19 @@ class PackedCorpus:
                 pieces.append(torch.from_numpy(part[name]).to(device))
         self.audio, self.ids, self.durations = (torch.cat(tensors[n]) for n in ("audio", "ids", "durations"))
         self.host_table: NDArray[np.int64] = np.concatenate(tables)
+        self.sources: NDArray[np.int64] = np.concatenate(sources)
         self.table = torch.from_numpy(self.host_table).to(device)
         self.vectors = torch.from_numpy(np.concatenate([v for v in vectors if len(v)])).to(device)
         sums = torch.zeros(len(self.speakers), self.vectors.shape[1], device=device)
         self.speaker_vectors = torch.nn.functional.normalize(sums.index_add_(0, self.table[:, 4], self.vectors), dim=1)
+
+    def _parts(self, folders: Sequence[Path]) -> Iterator[tuple[int, int, Path]]:
+        """Of each part, which folder it is of, how many speakers there were before that, and its path."""
+        for source, folder in enumerate(folders):
+            index, n_speakers = read_index(folder), len(self.speakers)
+            self.speakers += cast(list[str], index["speakers"])
+            for name in cast(list[str], index["parts"]):
+                yield source, n_speakers, folder / name
 
     def __len__(self) -> int:
         return len(self.host_table)
@@ -111,29 +123,43 @@ class Draw:
     companions: NDArray[np.int64]
 
 
+@dataclass(frozen=True, slots=True)
+class Mix:
+    """How often each utterance is met.
+
+    `aligned_share` is the share of those that come with their own alignment; `own_share`, where it is given, the
+    share of the first of several corpora.
+    """
+
+    balance: float = 0.5
+    aligned_share: float = 0.35
+    own_share: float | None = None
+
+    def kinds(self, corpus: PackedCorpus) -> Iterator[tuple[NDArray[np.bool_], float]]:
+        """Kinds of utterances, and the share of each. Shapes: bool (n,) of all utterances."""
+        aligned, own = corpus.host_table[:, 6] == 1, corpus.sources == 0
+        others = np.ones_like(own)
+        if self.own_share is not None:
+            yield own, self.own_share
+            others = ~own
+        rest = 1.0 - (self.own_share or 0.0)
+        yield others & aligned, rest * self.aligned_share
+        yield others & ~aligned, rest * (1 - self.aligned_share)
+
+
 class Sampler:
     """What each step learns from: a function of the step alone, so that a stopped run goes on as if it had not been.
 
     All ranks walk through the same shapes, each with rows of its own. A speaker with n utterances is met
-    n ** (1 - balance) times as often as one with a single utterance, so that the many who said little are heard;
-    `aligned_share` is the share of utterances that come with their own alignment.
+    n ** (1 - balance) times as often as one with a single utterance, so that the many who said little are heard.
     """
 
-    def __init__(
-        self,
-        corpus: PackedCorpus,
-        shapes: tuple[Shape, ...],
-        seed: int,
-        rank: int,
-        balance: float,
-        aligned_share: float,
-    ) -> None:
+    def __init__(self, corpus: PackedCorpus, shapes: tuple[Shape, ...], seed: int, rank: int, mix: Mix) -> None:
         self.shapes, self.seed, self.rank = shapes, seed, rank
         self.speaker_of: NDArray[np.int64] = corpus.host_table[:, 4]
         self.by_speaker = [np.flatnonzero(self.speaker_of == s) for s in range(len(corpus.speakers))]
-        weight = np.array([len(self.by_speaker[s]) for s in self.speaker_of], np.float64) ** -balance
-        for aligned, share in ((1, aligned_share), (0, 1 - aligned_share)):
-            of_kind = corpus.host_table[:, 6] == aligned
+        weight = np.array([len(self.by_speaker[s]) for s in self.speaker_of], np.float64) ** -mix.balance
+        for of_kind, share in mix.kinds(corpus):
             weight[of_kind] *= share / max(weight[of_kind].sum(), 1e-12)
         place = placement(corpus.host_table, shapes)
         self.members = [np.flatnonzero(place == i) for i in range(len(shapes))]

@@ -4,11 +4,8 @@ Nothing in a step depends on values that the host would have to read, so that on
 as one graph for each batch shape.
 """
 
-from itertools import accumulate
-
 import torch
-from torch import Tensor, nn
-from torch.distributed import ReduceOp, all_reduce
+from torch import Tensor
 from torch.nn import functional as F
 
 from cloning.alignment import log_likelihood, search
@@ -28,6 +25,7 @@ from cloning.training.losses import (
     generator_losses,
     kl_loss,
 )
+from cloning.training.sides import Side
 
 LOSSES = ("mel", "kl", "duration", "adversarial", "matching", "discriminator", "conversion")
 SPEAKER_HZ = 16000
@@ -51,52 +49,51 @@ class Learner:
         self.mel_loss = MelLoss(voice.audio.sample_rate).to(self.device)
         self.resampler = Resampler(voice.audio.sample_rate, SPEAKER_HZ).to(self.device)
         self.parameters = list(self.model.parameters())
-        self.judge_parameters = list(self.judges.parameters())
         self.average = [p.detach().clone() for p in self.parameters]
-        self.optimiser = self._adam(self.parameters, train.schedule.learning_rate)
-        self.judge_optimiser = self._adam(self.judge_parameters, train.schedule.discriminator_learning_rate)
-        self.reducers = [Reducer(p, n_ranks) for p in (self.parameters, self.judge_parameters)]
-        self.sums = torch.zeros(len(LOSSES) + 1, device=self.device)
+        self.voice_side = Side(self.parameters, train.schedule.learning_rate, train.clip_norm, n_ranks)
+        self.judge_side = Side(
+            list(self.judges.parameters()),
+            train.schedule.discriminator_learning_rate,
+            train.discriminator_clip_norm,
+            n_ranks,
+        )
+        # Sums of the losses, and how many steps were taken and how many were not.
+        self.sums = torch.zeros(len(LOSSES) + 2, device=self.device)
         # Read inside a step, which may be a captured graph; the trainer writes them before it.
         self.searched_durations = torch.zeros((), device=self.device)
         self.own_alignments = torch.ones((), dtype=torch.bool, device=self.device)
 
-    def _adam(self, parameters: list[nn.Parameter], learning_rate: float) -> torch.optim.Optimizer:
-        on_gpu = self.device.type == "cuda"
-        rate = torch.tensor(learning_rate, device=self.device) if on_gpu else learning_rate
-        return torch.optim.AdamW(
-            parameters, rate, betas=(0.8, 0.99), weight_decay=0.01, fused=on_gpu, capturable=on_gpu
-        )
-
     def autocast(self) -> torch.autocast:
-        """bfloat16 on a GPU, float32 on a CPU, where bfloat16 gains nothing."""
+        """bfloat16 on a GPU, float32 on a CPU: many CPUs have no arithmetic for the former."""
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda")
 
     def step(self, shape: Shape, rows: Tensor, companions: Tensor, adversary: bool, conversion: bool) -> None:
-        """One update from the utterances `rows`; losses are added to `sums`. Shapes: rows, companions int64 (B,)."""
+        """One update from the utterances `rows`, or none where it is no number; losses are added to `sums`.
+
+        Shapes: rows, companions int64 (B,).
+        """
         weights = self.train.weights
         batch = self.corpus.batch(rows, shape)
         g = self._condition(batch, companions)
         z, z_p, kl, duration = self._latents(batch, g)
-        spoken, recorded = self._segments(batch, z, g)
-        zero = torch.zeros((), device=self.device)
+        zero, good = torch.zeros((), device=self.device), torch.ones((), dtype=torch.bool, device=self.device)
         judged, adversarial, matching, converted = zero, zero, zero, zero
-        if adversary:
-            judged = self._update_judges(spoken, recorded)
-            with self.autocast():
-                judgements = self.judges(torch.cat([recorded, spoken]))
-            adversarial, matching = generator_losses(judgements, len(recorded))
+        spoken, recorded = self._segments(batch, z, g)
         mel = self.mel_loss(spoken, recorded)
+        if adversary:
+            judged, good = self._update_judges(spoken, recorded)
+            adversarial, matching = self._judged(spoken, recorded)
         if conversion:
             converted = self._conversion(batch, z_p.detach())
         loss = (
             weights.mel * mel + weights.kl * kl + weights.duration * duration + weights.adversarial * adversarial
             + weights.matching * matching + weights.conversion * converted
         )  # fmt: skip
-        self._update(loss)
-        self.judges.requires_grad_(True)
-        losses = [mel, kl, duration, adversarial, matching, judged, converted, zero + 1]
-        self.sums += torch.stack([x.detach().float() for x in losses])
+        good = good & self.voice_side.update(loss)
+        with torch.no_grad():
+            torch._foreach_lerp_(self.average, list[Tensor](self.parameters), 1 - self.train.ema_decay)
+            losses = torch.stack([mel, kl, duration, adversarial, matching, judged, converted, zero + 1]).float()
+            self.sums += torch.cat([torch.where(good, losses, 0.0), (~good)[None].float()])
 
     def _condition(self, batch: Batch, companions: Tensor) -> Tensor:
         """A point between the speaker's mean and another of the speaker's utterances, a little shaken."""
@@ -174,56 +171,17 @@ class Learner:
         vectors = self.speakers.embed_mels(self.speakers.mels(self.resampler(audio))[:, :PARTIAL_MELS])
         return ((1 - (vectors * target).sum(1)) * long_enough).sum() / long_enough.sum().clamp(min=1)
 
-    def _update_judges(self, spoken: Tensor, recorded: Tensor) -> Tensor:
-        self.judge_optimiser.zero_grad(set_to_none=True)
+    def _judged(self, spoken: Tensor, recorded: Tensor) -> tuple[Tensor, Tensor]:
+        """What the judges' opinions cost the voice; no time is spent on gradients of the judges."""
+        self.judges.requires_grad_(False)
+        with self.autocast():
+            judgements = self.judges(torch.cat([recorded, spoken]))
+        self.judges.requires_grad_(True)
+        return generator_losses(judgements, len(recorded))
+
+    def _update_judges(self, spoken: Tensor, recorded: Tensor) -> tuple[Tensor, Tensor]:
+        """The judges' loss, and whether they took their step."""
         with self.autocast():
             judgements = self.judges(torch.cat([recorded, spoken.detach()]))
         loss = discriminator_loss(judgements, len(recorded))
-        torch.autograd.backward(loss)
-        self.reducers[1].average_gradients()
-        nn.utils.clip_grad_norm_(self.judge_parameters, self.train.discriminator_clip_norm, foreach=True)
-        self.judge_optimiser.step()
-        # The generator's own pass must not spend time on gradients of the judges.
-        self.judges.requires_grad_(False)
-        return loss
-
-    def _update(self, loss: Tensor) -> None:
-        self.optimiser.zero_grad(set_to_none=True)
-        torch.autograd.backward(loss)
-        self.reducers[0].average_gradients()
-        nn.utils.clip_grad_norm_(self.parameters, self.train.clip_norm, foreach=True)
-        self.optimiser.step()
-        with torch.no_grad():
-            torch._foreach_lerp_(self.average, list[Tensor](self.parameters), 1 - self.train.ema_decay)
-
-
-class Reducer:
-    """Means of gradients over all ranks through one flat buffer, so that a captured graph holds one collective call.
-
-    `torch.nn.parallel.DistributedDataParallel` reduces from hooks of its own forward; this step has several forwards
-    of parts of the model, which such a wrapper does not see.
-    """
-
-    def __init__(self, parameters: list[nn.Parameter], n_ranks: int) -> None:
-        self.parameters, self.n_ranks = parameters, n_ranks
-        if n_ranks == 1:
-            return
-        sizes = [p.numel() for p in parameters]
-        self.flat = torch.zeros(sum(sizes), device=parameters[0].device)
-        offsets = [0, *accumulate(sizes)]
-        self.views = [
-            self.flat.as_strided(p.shape, p.stride(), offset) for p, offset in zip(parameters, offsets, strict=False)
-        ]
-
-    def average_gradients(self) -> None:
-        """Replaces each parameter's gradient by its mean over the ranks; a parameter without one counts as zero."""
-        if self.n_ranks == 1:
-            return
-        with torch.no_grad():
-            pairs = [(v, p.grad) for v, p in zip(self.views, self.parameters, strict=True)]
-            torch._foreach_copy_([v for v, g in pairs if g is not None], [g for _, g in pairs if g is not None])
-            torch._foreach_zero_([v for v, g in pairs if g is None] or [torch.zeros(1, device=self.flat.device)])
-            all_reduce(self.flat, ReduceOp.SUM)
-            self.flat /= self.n_ranks
-        for view, parameter in zip(self.views, self.parameters, strict=True):
-            parameter.grad = view
+        return loss, self.judge_side.update(loss)

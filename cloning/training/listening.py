@@ -68,14 +68,13 @@ def listen(learner: Learner, vectors: Tensor, sentences: Sequence[Sequence[int]]
 def length_bias(learner: Learner, n_rows: int = 256) -> float:
     """How much longer speech is than the predicted durations say: a fit of log frames gives their geometric mean.
 
-    Measured on utterances that came with their own alignment; 1.0 where there are none, and for stochastic durations,
-    which have no such bias.
+    Measured on whole utterances; 1.0 for stochastic durations, which have no such bias.
     """
     if learner.voice.durations.kind == "stochastic":
         return 1.0
     table = learner.corpus.host_table
     shape = learner.train.shapes[-1]
-    fits = (table[:, 6] == 1) & (table[:, 1] <= shape.n_frames) & (table[:, 3] <= shape.n_symbols)
+    fits = (table[:, 1] <= shape.n_frames) & (table[:, 3] <= shape.n_symbols)
     rows = torch.from_numpy(fits.nonzero()[0][:: max(1, int(fits.sum()) // n_rows)]).to(learner.device)
     true = predicted = 0.0
     with averaged(learner):
@@ -86,6 +85,6 @@ def length_bias(learner: Learner, n_rows: int = 256) -> float:
                 batch.token_ids, torch.zeros_like(batch.speakers), batch.x_mask, g
             )
             log_frames = learner.model.durations(hidden, batch.x_mask, g)
-            true += float((batch.durations * batch.x_mask.squeeze(1)).sum())
+            true += float(batch.n_frames.sum())
             predicted += float((log_frames.exp() * batch.x_mask.squeeze(1)).sum())
     return true / predicted if predicted else 1.0

@@ -12,11 +12,13 @@ import torch
 from torch import Tensor
 
 from cloning import bundle
+from cloning.config import VoiceConfig
+from cloning.text.frontend import DEFAULT_KIND
 from cloning.text.phonemes import EnglishPhonemes
 from cloning.text.symbols import SymbolTable
 from cloning.training.board import open_board
 from cloning.training.config import Schedule, TrainConfig, Weights
-from cloning.training.data import PackedCorpus, Shape
+from cloning.training.data import Mix, PackedCorpus, Shape
 from cloning.training.errors import TrainingStopped
 from cloning.training.learner import Learner
 from cloning.training.listening import averaged, length_bias, listen
@@ -28,9 +30,12 @@ from cloning.training.trainer import Progress, Trainer
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """What a slice is asked to do; `settings` is JSON that differs from the recipe's `TrainConfig`."""
+    """What a slice is asked to do; `settings` is JSON that differs from `TrainConfig`.
 
-    pack: Path
+    `recipe` names the networks; `same` are those of the voice in `start_from`.
+    """
+
+    packs: tuple[Path, ...]
     out: Path
     recipe: str
     seconds: float
@@ -66,8 +71,8 @@ def train_slice(
 
     Raises: TrainingStopped (`not_finite`), with the last good state kept.
     """
-    voice = RECIPES[plan.recipe](encoder_id)
-    corpus = PackedCorpus(plan.pack, voice.audio.hop_length, device)
+    voice = _voice(plan, encoder_id)
+    corpus = PackedCorpus(plan.packs, voice.audio.hop_length, device)
     learner = Learner(voice, train_config(plan.settings, plan.total_s), corpus, network, n_ranks)
     progress = Progress()
     if (plan.out / "state.safetensors").exists():
@@ -91,6 +96,31 @@ def train_slice(
         torch.distributed.destroy_process_group()
 
 
+def _voice(plan: Slice, encoder_id: str) -> VoiceConfig:
+    if plan.recipe == "same" and plan.start_from is not None:
+        return bundle.load_info(plan.start_from).voice
+    return RECIPES[plan.recipe](encoder_id)
+
+
+def check_teachable(voice: VoiceConfig, encoder_id: str) -> None:
+    """Raises: TrainingStopped (`bad_settings`) for a voice that this trainer cannot go on with, with the reason."""
+    if voice.text.front_end != DEFAULT_KIND:
+        reason = f"it reads {voice.text.front_end!r}, the trainer writes {DEFAULT_KIND!r}"
+    elif voice.encoder_id != encoder_id:
+        reason = f"its d-vectors are of {voice.encoder_id}, the trainer's of {encoder_id}"
+    elif voice.decoder.kind != "istft":
+        reason = f"its decoder is {voice.decoder.kind!r}, the trainer knows 'istft'"
+    else:
+        return
+    raise TrainingStopped("bad_settings", f"the voice {voice.name} cannot be taught here: {reason}")
+
+
+def merged(settings: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings with others in place of their like; groups of settings are joined."""
+    grouped = {n: merged(settings[n], v) for n, v in more.items() if isinstance(v, dict) and n in settings}
+    return dict(settings) | dict(more) | grouped
+
+
 def train_config(settings: str, total_s: float) -> TrainConfig:
     """The recipe's settings with those of a JSON object in place of their like.
 
@@ -100,6 +130,7 @@ def train_config(settings: str, total_s: float) -> TrainConfig:
     if "shapes" in values:
         values["shapes"] = tuple(Shape(*s) for s in values["shapes"])
     try:
+        values["mix"] = Mix(**values.get("mix", {}))
         values["weights"] = Weights(**values.get("weights", {}))
         values["schedule"] = Schedule(**({"total_s": total_s} | values.get("schedule", {})))
         return TrainConfig(**values)
@@ -120,10 +151,10 @@ class Reporter:
         self.board = open_board(plan.out / "board")
         phonemes, table = EnglishPhonemes(), SymbolTable(learner.voice.text.symbols)
         self.sentences = [list(table.ids(phonemes.phonemes(s))) for s in plan.sentences]
-        held_out = plan.pack / "held-out"
+        held_out = plan.packs[-1] / "held-out"
         self.vectors: Tensor | None = None
         if (held_out / "pack.json").exists():
-            self.vectors = PackedCorpus(held_out, learner.voice.audio.hop_length, learner.device).speaker_vectors
+            self.vectors = PackedCorpus([held_out], learner.voice.audio.hop_length, learner.device).speaker_vectors
 
     def losses(self, report: Mapping[str, float]) -> None:
         """The trainer's own report, for whoever watches and for the board."""

@@ -43,11 +43,17 @@ def load_state(folder: Path, learner: Learner) -> Progress:
     for name, average in zip(_names(learner), learner.average, strict=True):
         average.copy_(tensors[f"average.{name}"])
     for key, optimiser in _both(learner):
-        saved = optimiser.state_dict()
+        saved, weights = optimiser.state_dict(), optimiser.param_groups[0]["params"]
         # An optimiser that has not stepped yet has no state, and none was saved.
         stepped = [i for i in saved["param_groups"][0]["params"] if f"{key}.{i}.step" in tensors]
+        # The fused step walks memory, so the moments must lie there as their weights do.
         saved["state"] = {
-            i: {part: tensors[f"{key}.{i}.{part}"] for part in ("step", "exp_avg", "exp_avg_sq")} for i in stepped
+            i: {"step": tensors[f"{key}.{i}.step"]}
+            | {
+                part: torch.empty_like(weights[i]).copy_(tensors[f"{key}.{i}.{part}"])
+                for part in ("exp_avg", "exp_avg_sq")
+            }
+            for i in stepped
         }
         optimiser.load_state_dict(saved)
     return Progress(**json.loads((folder / "progress.json").read_text()))
@@ -92,7 +98,7 @@ def _optimisers(learner: Learner) -> dict[str, Tensor]:
 
 
 def _both(learner: Learner) -> tuple[tuple[str, torch.optim.Optimizer], ...]:
-    return ("optimiser", learner.optimiser), ("judge_optimiser", learner.judge_optimiser)
+    return ("optimiser", learner.voice_side.optimiser), ("judge_optimiser", learner.judge_side.optimiser)
 
 
 def _names(learner: Learner) -> list[str]:

@@ -16,6 +16,9 @@ from cloning.training.data import Draw, Sampler
 from cloning.training.errors import TrainingStopped
 from cloning.training.learner import LOSSES, Learner
 
+# One bad batch in a hundred is a rare utterance; more is a run that is falling apart.
+MOST_SKIPPED = 0.1
+
 
 @dataclass(slots=True)
 class Progress:
@@ -42,13 +45,14 @@ class Trainer:
         self.learner, self.progress, self.log, self.on_report = learner, progress, log, on_report
         self.rank = get_rank() if learner.n_ranks > 1 else 0
         train = learner.train
-        self.sampler = Sampler(learner.corpus, train.shapes, train.seed, self.rank, train.balance, train.aligned_share)
+        self.sampler = Sampler(learner.corpus, train.shapes, train.seed, self.rank, train.mix)
         self.graphs = Graphs(learner) if learner.device.type == "cuda" else None
 
     def fit(self, seconds: float, max_steps: int | None = None) -> None:
         """Trains for a time, or for a number of steps if that comes first.
 
-        Raises: TrainingStopped (`not_finite`) where a loss is no longer a number.
+        Raises: TrainingStopped (`not_finite`) where too many gradients are no numbers; until then their steps are
+        left out.
         """
         start, first = time.monotonic(), self.progress.step
         spent_before, reported_at = self.progress.elapsed_s, time.monotonic()
@@ -84,15 +88,8 @@ class Trainer:
     def _set_rates(self) -> None:
         learner, schedule = self.learner, self.learner.train.schedule
         factor = rate_factor(schedule, self.progress.step, self.progress.elapsed_s)
-        for optimiser, full in (
-            (learner.optimiser, schedule.learning_rate),
-            (learner.judge_optimiser, schedule.discriminator_learning_rate),
-        ):
-            for group in optimiser.param_groups:
-                if isinstance(group["lr"], Tensor):
-                    group["lr"].fill_(full * factor)
-                else:
-                    group["lr"] = full * factor
+        for side in (learner.voice_side, learner.judge_side):
+            side.set_rate(factor)
         learner.searched_durations.fill_(float(self.progress.step >= schedule.duration_from))
         learner.own_alignments.fill_(self.progress.step < schedule.aligned_until)
 
@@ -110,18 +107,20 @@ class Trainer:
         self.learner.step(shape, rows, companions, adversary, conversion)
 
     def _report(self, steps_per_s: float, elapsed_s: float) -> None:
-        *sums, n = self.learner.sums.tolist()
+        *sums, taken, skipped = self.learner.sums.tolist()
         self.learner.sums.zero_()
-        report = {"step": self.progress.step, "elapsed_s": elapsed_s, "steps_per_s": steps_per_s}
-        report |= {name: value / n for name, value in zip(LOSSES, sums, strict=True)}
+        report = {"step": self.progress.step, "elapsed_s": elapsed_s, "steps_per_s": steps_per_s, "skipped": skipped}
+        report |= {name: value / max(1.0, taken) for name, value in zip(LOSSES, sums, strict=True)}
         if self.rank == 0:
             rounded = {k: float(f"{v:.4g}") if isinstance(v, float) else v for k, v in report.items()}
             with self.log.open("a") as log:
                 log.write(json.dumps(rounded) + "\n")
             self.on_report(rounded)
-        if not all(map(math.isfinite, sums)):
+        if skipped > MOST_SKIPPED * (taken + skipped):
             raise TrainingStopped(
-                "not_finite", f"a loss is not a number between the last report and step {self.progress.step}: {report}"
+                "not_finite",
+                f"{skipped:.0f} of the {taken + skipped:.0f} steps up to step {self.progress.step} gave gradients "
+                "that are no numbers; try a lower learning rate",
             )
 
 
@@ -155,8 +154,8 @@ class Graphs:
                 learner.step(*arguments)
         torch.cuda.current_stream().wait_stream(side)
         torch.cuda.synchronize()
-        learner.optimiser.zero_grad(set_to_none=True)
-        learner.judge_optimiser.zero_grad(set_to_none=True)
+        for trained in (learner.voice_side, learner.judge_side):
+            trained.optimiser.zero_grad(set_to_none=True)
         graph = torch.cuda.CUDAGraph()
         # Other threads (of the collective library) may call the driver while this one captures.
         with torch.cuda.graph(graph, pool=self.pool, capture_error_mode="thread_local"):

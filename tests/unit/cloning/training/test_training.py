@@ -12,7 +12,8 @@ import torch
 from cloning import bundle
 from cloning.training.config import Schedule, TrainConfig
 from cloning.training.corpus import hold_out, read_manifest, with_warps
-from cloning.training.data import PackedCorpus, Sampler, Shape
+from cloning.training.data import Mix, PackedCorpus, Sampler, Shape
+from cloning.training.discriminators import DiscriminatorConfig
 from cloning.training.errors import CorpusError, PackError, TrainingStopped
 from cloning.training.learner import Learner
 from cloning.training.prepare import active_level_dbfs, load_samples, prepare
@@ -29,6 +30,7 @@ SMALL = TrainConfig(
     n_segments=4,
     conversion_rows=2,
     report_every=2,
+    discriminators=DiscriminatorConfig(period_width=4, spectrum_width=4, periods=(2, 3), resolutions=((512, 128),)),
     schedule=Schedule(
         total_s=60, adversary_from=2, conversion_from=4, conversion_every=2, duration_from=2, warmup_steps=2
     ),
@@ -81,7 +83,7 @@ def pack_dir(corpus_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 def learner(pack_dir: Path, train: TrainConfig = SMALL) -> Learner:
     voice = tiny_voice(ENCODER)
-    return Learner(voice, train, PackedCorpus(pack_dir, voice.audio.hop_length, torch.device("cpu")), Ears())
+    return Learner(voice, train, PackedCorpus([pack_dir], voice.audio.hop_length, torch.device("cpu")), Ears())
 
 
 def test_a_second_preparation_decodes_nothing_again(pack_dir: Path, corpus_dir: Path) -> None:
@@ -92,7 +94,7 @@ def test_a_second_preparation_decodes_nothing_again(pack_dir: Path, corpus_dir: 
 
 
 def test_batches_hold_the_recordings(pack_dir: Path, corpus_dir: Path) -> None:
-    corpus = PackedCorpus(pack_dir, 256, torch.device("cpu"))
+    corpus = PackedCorpus([pack_dir], 256, torch.device("cpu"))
     shape = Shape(400, 80, 2)
     batch = corpus.batch(torch.tensor([0, 5]), shape)
     assert batch.audio.shape == (2, 400 * 256)
@@ -103,8 +105,8 @@ def test_batches_hold_the_recordings(pack_dir: Path, corpus_dir: Path) -> None:
 
 
 def test_ranks_walk_through_the_same_shapes_with_rows_of_their_own(pack_dir: Path) -> None:
-    corpus = PackedCorpus(pack_dir, 256, torch.device("cpu"))
-    first, second = (Sampler(corpus, SMALL.shapes, 1, rank, 0.5, 0.0) for rank in (0, 1))
+    corpus = PackedCorpus([pack_dir], 256, torch.device("cpu"))
+    first, second = (Sampler(corpus, SMALL.shapes, 1, rank, Mix()) for rank in (0, 1))
     pairs = [(first.draw(step), second.draw(step)) for step in range(20)]
     assert all(a.shape == b.shape for a, b in pairs)
     assert any((a.rows != b.rows).any() for a, b in pairs)
@@ -112,6 +114,15 @@ def test_ranks_walk_through_the_same_shapes_with_rows_of_their_own(pack_dir: Pat
         table = corpus.host_table
         assert (table[draw.rows, 4] == table[draw.companions, 4]).all()
         assert (table[draw.rows, 1] <= SMALL.shapes[draw.shape].n_frames).all()
+
+
+def test_of_several_corpora_the_first_has_its_share(pack_dir: Path) -> None:
+    corpus = PackedCorpus([pack_dir, pack_dir], 256, torch.device("cpu"))
+    assert len(corpus) == 54 and len(corpus.speakers) == 6
+    assert set(corpus.host_table[corpus.sources == 1, 4]) == {3, 4, 5}
+    sampler = Sampler(corpus, (Shape(400, 80, 4),), 1, 0, Mix(own_share=0.25, aligned_share=0.0))
+    rows = np.concatenate([sampler.draw(step).rows for step in range(250)])
+    assert (corpus.sources[rows] == 0).mean() == pytest.approx(0.25, abs=0.05)
 
 
 def test_a_few_steps_change_every_network_and_lower_the_mel_loss(pack_dir: Path, tmp_path: Path) -> None:
@@ -135,8 +146,8 @@ def test_state_goes_round_without_a_change(pack_dir: Path, tmp_path: Path) -> No
     assert load_state(tmp_path / "run", fresh) == progress
     for mine, theirs in ((taught.parameters, fresh.parameters), (taught.average, fresh.average)):
         assert all(torch.equal(a, b) for a, b in zip(mine, theirs, strict=True))
-    for mine, theirs in ((taught.optimiser, fresh.optimiser), (taught.judge_optimiser, fresh.judge_optimiser)):
-        for a, b in zip(mine.state.values(), theirs.state.values(), strict=True):
+    for mine, theirs in ((taught.voice_side, fresh.voice_side), (taught.judge_side, fresh.judge_side)):
+        for a, b in zip(mine.optimiser.state.values(), theirs.optimiser.state.values(), strict=True):
             assert torch.equal(a["exp_avg"], b["exp_avg"]) and float(a["step"]) == float(b["step"])
 
 
@@ -168,17 +179,18 @@ def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(pack_dir: Path, tm
     assert progress.step == 8
     for mine, theirs in ((unbroken.parameters, resumed.parameters), (unbroken.average, resumed.average)):
         assert all(torch.equal(a, b) for a, b in zip(mine, theirs, strict=True))
-    assert all(torch.equal(a, b) for a, b in zip(unbroken.judge_parameters, resumed.judge_parameters, strict=True))
+    judges = zip(unbroken.judge_side.parameters, resumed.judge_side.parameters, strict=True)
+    assert all(torch.equal(a, b) for a, b in judges)
 
 
 def test_a_corpus_of_utterances_that_fit_no_shape_is_refused(pack_dir: Path) -> None:
     with pytest.raises(CorpusError, match="none of 27 utterances fits 60 frames and 4 symbols"):
-        Sampler(PackedCorpus(pack_dir, 256, torch.device("cpu")), (Shape(60, 4, 2),), 1, 0, 0.5, 0.0)
+        Sampler(PackedCorpus([pack_dir], 256, torch.device("cpu")), (Shape(60, 4, 2),), 1, 0, Mix())
 
 
 def test_a_slice_exports_a_voice_that_a_second_slice_goes_on_with(pack_dir: Path, tmp_path: Path) -> None:
     settings = json.dumps({"shapes": [[400, 80, 2]], "n_segments": 4, "report_every": 2})
-    plan = Slice(pack_dir, tmp_path, "tiny", 2.0, 10.0, None, None, 0.0, settings, ("Hello there.",))
+    plan = Slice((pack_dir,), tmp_path, "tiny", 2.0, 10.0, None, None, 0.0, settings, ("Hello there.",))
     for _ in range(2):
         train_slice(plan, Ears(), ENCODER, torch.device("cpu"), 0, 1)
     steps = [json.loads(line)["step"] for line in (tmp_path / "log.jsonl").read_text().splitlines()]
@@ -207,6 +219,20 @@ def test_a_loss_that_is_not_a_number_stops_training_and_keeps_the_saved_state(pa
         Trainer(taught, progress, tmp_path / "log.jsonl", lambda _: None).fit(600, max_steps=4)
     assert caught.value.code == "not_finite"
     assert (tmp_path / "state.safetensors").read_bytes() == saved
+
+
+def test_a_step_whose_gradients_are_no_numbers_is_left_out(pack_dir: Path, tmp_path: Path) -> None:
+    taught = learner(pack_dir, replace(SMALL, report_every=20))
+    sampler = Trainer(taught, Progress(), tmp_path / "log.jsonl", lambda _: None).sampler
+    drawn = [set(sampler.draw(step).companions.tolist()) for step in range(20)]
+    rare = next(row for row in range(len(taught.corpus)) if sum(row in rows for rows in drawn) == 1)
+    taught.corpus.vectors[rare] = float("nan")
+    reports: list[dict[str, float]] = []
+    Trainer(taught, Progress(), tmp_path / "log.jsonl", reports.append).fit(600, max_steps=20)
+    assert reports[0]["skipped"] == 1
+    assert all(bool(x.isfinite().all()) for x in (*taught.parameters, *taught.average))
+    assert {int(state["step"]) for state in taught.voice_side.optimiser.state.values()} == {19}
+    assert all(np.isfinite(value) for value in reports[0].values())
 
 
 def test_rates_warm_up_stay_and_fall_to_their_floor() -> None:
@@ -292,11 +318,11 @@ def test_clips_that_cannot_be_used_are_refused_with_reasons(corpus_dir: Path, tm
 
 def test_a_pack_that_is_none_is_refused(tmp_path: Path) -> None:
     with pytest.raises(PackError) as caught:
-        PackedCorpus(tmp_path, 256, torch.device("cpu"))
+        PackedCorpus([tmp_path], 256, torch.device("cpu"))
     assert caught.value.code == "pack_missing"
     (tmp_path / "pack.json").write_text('{"version": 999}')
     with pytest.raises(PackError) as caught:
-        PackedCorpus(tmp_path, 256, torch.device("cpu"))
+        PackedCorpus([tmp_path], 256, torch.device("cpu"))
     assert caught.value.code == "pack_version"
 
 
