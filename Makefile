@@ -23,8 +23,9 @@ gpu: $(VENV)/.installed
 	$(BIN)/python -m pip uninstall -y faiss-cpu
 	$(BIN)/python -m pip install $(PIP_ARGS) 'faiss-gpu>=1.10'
 
+# One thread for each of the processes, which share the cores.
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
