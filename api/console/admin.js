@@ -13,7 +13,12 @@ export async function open(root) {
     const audit = new Audit();
     const renew = () => Promise.all([trash.load(), audit.load()]);
     const prune = new Prune(renew);
-    root.append(part("Figures", figures(stats)), part("Prune", prune.form, prune.result), part("Trash", trash.root), part("Audit", audit.root));
+    root.append(
+      part("Figures", figures(stats)),
+      part("Prune", prune.form, prune.result),
+      part("Trash", trash.root),
+      part("Audit", audit.root),
+    );
     await renew();
   } catch (error) {
     root.append(h("p", { class: "note", role: "alert" }, wordsOf(error)));
@@ -36,7 +41,11 @@ function figures(stats) {
     ["Voice in use", stats.model],
     ["Revision", String(stats.revision)],
   ];
-  return h("dl", { class: "facts" }, ...found.map(([term, value]) => h("div", {}, h("dt", {}, term), h("dd", {}, value))));
+  return h(
+    "dl",
+    { class: "facts" },
+    ...found.map(([term, value]) => h("div", {}, h("dt", {}, term), h("dd", {}, value))),
+  );
 }
 
 const CONDITIONS = [
@@ -52,18 +61,32 @@ const CONDITIONS = [
 class Prune {
   constructor(onchange) {
     this.onchange = onchange;
-    this.fields = Object.fromEntries(CONDITIONS.map(([name, label, hint]) => [name, field(label, h("input", { type: "text", inputmode: "decimal", autocomplete: "off" }), hint)]));
+    this.fields = Object.fromEntries(
+      CONDITIONS.map(([name, label, hint]) => [
+        name,
+        field(label, h("input", { type: "text", inputmode: "decimal", autocomplete: "off" }), hint),
+      ]),
+    );
     this.look = h("button", {}, "See who would go");
     this.error = h("p", { class: "error", role: "alert", hidden: true });
     this.result = h("div", { class: "result", role: "status" });
     const intro = h("p", { class: "hint" }, "Whoever meets one of these goes. Pinned speakers and those in use stay.");
     const grid = h("div", { class: "columns three" }, ...Object.values(this.fields).map((each) => each.root));
-    this.form = h("form", { class: "panel", novalidate: "", on: { submit: (event) => this.submit(event) } }, intro, grid, this.error, h("div", { class: "row" }, this.look));
+    this.form = h(
+      "form",
+      { class: "panel", novalidate: "", on: { submit: (event) => this.submit(event) } },
+      intro,
+      grid,
+      this.error,
+      h("div", { class: "row" }, this.look),
+    );
   }
 
   policy() {
     const filled = Object.entries(this.fields).filter(([, each]) => each.control.value.trim() !== "");
-    return Object.fromEntries(filled.map(([name, each]) => [name, Number(each.control.value.trim().replace(",", "."))]));
+    return Object.fromEntries(
+      filled.map(([name, each]) => [name, Number(each.control.value.trim().replace(",", "."))]),
+    );
   }
 
   async submit(event) {
@@ -73,7 +96,9 @@ class Prune {
     const policy = this.policy();
     const wrong = Object.entries(policy).find(([, value]) => Number.isNaN(value));
     if (wrong) return this.fail("Give a number.", wrong[0]);
-    await this.guard(async () => this.show(policy, await whileBusy(this.look, "Looking", () => this.run(policy, true))));
+    await this.guard(async () =>
+      this.show(policy, await whileBusy(this.look, "Looking", () => this.run(policy, true))),
+    );
   }
 
   run(policy, dry_run) {
@@ -82,10 +107,16 @@ class Prune {
 
   show(policy, report) {
     const { victims } = report;
-    const title = victims.length ? `${count(victims.length, "speaker")} would go, ${count(report.kept, "stays", "stay")}.` : `Nobody would go; ${count(report.kept, "stays", "stay")}.`;
+    const title = victims.length
+      ? `${count(victims.length, "speaker")} would go, ${count(report.kept, "stays", "stay")}.`
+      : `Nobody would go; ${count(report.kept, "stays", "stay")}.`;
     const rows = victims.slice(0, 200).map((each) => h("li", {}, h("strong", {}, each.name), ` ${each.reason}`));
     const more = victims.length > rows.length ? [h("li", {}, `and ${victims.length - rows.length} more`)] : [];
-    const go = victims.length ? button(`Remove ${count(victims.length, "speaker")}`, () => this.apply(policy, victims.length), { class: "danger" }) : null;
+    const go = victims.length
+      ? button(`Remove ${count(victims.length, "speaker")}`, () => this.apply(policy, victims.length), {
+          class: "danger",
+        })
+      : null;
     this.result.replaceChildren(h("p", {}, title), h("ul", {}, ...rows, ...more), ...(go ? [go] : []));
   }
 
@@ -94,7 +125,9 @@ class Prune {
     if (!(await confirmed(`Remove ${count(n, "speaker")}?`, words, "Remove"))) return;
     await this.guard(async () => {
       const report = await this.run(policy, false);
-      this.result.replaceChildren(h("p", {}, `${count(report.victims.length, "speaker")} removed, ${count(report.kept, "stays", "stay")}.`));
+      this.result.replaceChildren(
+        h("p", {}, `${count(report.victims.length, "speaker")} removed, ${count(report.kept, "stays", "stay")}.`),
+      );
       await this.onchange();
     });
   }
@@ -127,11 +160,17 @@ class Trash {
   async load() {
     const { deleted } = await askJson("GET", "v1/admin/deleted");
     const rows = deleted.map((each) => this.row(each));
-    this.root.replaceChildren(rows.length ? h("ul", { class: "people" }, ...rows) : h("p", { class: "hint" }, "It is empty."));
+    this.root.replaceChildren(
+      rows.length ? h("ul", { class: "people" }, ...rows) : h("p", { class: "hint" }, "It is empty."),
+    );
   }
 
   row(each) {
-    const act = (work) => () => work().then(() => this.load(), (error) => message(wordsOf(error)));
+    const act = (work) => () =>
+      work().then(
+        () => this.load(),
+        (error) => message(wordsOf(error)),
+      );
     const back = async () => {
       await ask("POST", `v1/speakers/${each.speaker_id}/undelete`);
       announce(`${each.name} is back.`);
@@ -142,8 +181,16 @@ class Trash {
       const receipt = await askJson("POST", "v1/admin/purge", { json: { speaker_ids: [each.speaker_id] } });
       message(`${each.name} is erased. Receipt ${receipt.id}.`);
     };
-    const about = h("div", { class: "about" }, h("span", { class: "name" }, each.name), h("small", {}, `deleted ${moment(each.deleted_at)}, erased ${moment(each.purge_after)}`));
-    const actions = [button("Bring back", act(back), { "aria-label": `Bring back ${each.name}` }), button("Erase now", act(erase), { class: "plain", "aria-label": `Erase now: ${each.name}` })];
+    const about = h(
+      "div",
+      { class: "about" },
+      h("span", { class: "name" }, each.name),
+      h("small", {}, `deleted ${moment(each.deleted_at)}, erased ${moment(each.purge_after)}`),
+    );
+    const actions = [
+      button("Bring back", act(back), { "aria-label": `Bring back ${each.name}` }),
+      button("Erase now", act(erase), { class: "plain", "aria-label": `Erase now: ${each.name}` }),
+    ];
     return h("li", {}, about, h("div", { class: "row" }, ...actions));
   }
 }
@@ -152,13 +199,23 @@ class Audit {
   constructor() {
     this.body = h("tbody");
     const titles = ["When", "Who", "What", "Speakers", "Clips"].map((title) => h("th", { scope: "col" }, title));
-    const table = h("table", {}, h("caption", { class: "unseen" }, "Who did what, newest first"), h("thead", {}, h("tr", {}, ...titles)), this.body);
+    const table = h(
+      "table",
+      {},
+      h("caption", { class: "unseen" }, "Who did what, newest first"),
+      h("thead", {}, h("tr", {}, ...titles)),
+      this.body,
+    );
     this.root = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Audit" }, table);
   }
 
   async load() {
     const { lines } = await askJson("GET", "v1/admin/audit", { query: { limit: 20 } });
-    const rows = lines.map((line) => [moment(line.at), line.actor, line.action, line.n_speakers, line.n_clips].map((cell) => h("td", {}, String(cell))));
+    const rows = lines.map((line) =>
+      [moment(line.at), line.actor, line.action, line.n_speakers, line.n_clips].map((cell) =>
+        h("td", {}, String(cell)),
+      ),
+    );
     this.body.replaceChildren(...rows.map((cells) => h("tr", {}, ...cells)));
   }
 }

@@ -25,11 +25,13 @@ export class Refusal extends Error {
 
 /** An error's words, whoever made it. */
 export function wordsOf(error) {
-  if (!(error instanceof Refusal)) return error.name === "AbortError" ? "" : `Something went wrong here: ${error.message}`;
+  if (!(error instanceof Refusal))
+    return error.name === "AbortError" ? "" : `Something went wrong here: ${error.message}`;
   if (error.code === "key_missing") return "This server asks for a key. Press Key above and enter yours.";
   if (error.code === "key_wrong") return "The server does not know this key. Press Key above to enter another.";
   if (error.status === 401) return `${sentence(error.message)} Press Key above to enter another.`;
-  if (error.code === "admin_disabled") return "No admin key is configured on this server, so nobody can use this section.";
+  if (error.code === "admin_disabled")
+    return "No admin key is configured on this server, so nobody can use this section.";
   if (error.status === 403) return `This key may not do that: ${error.message}`;
   return sentence(error.message);
 }
@@ -43,7 +45,8 @@ export function sentence(words) {
 /** A reply, or a Refusal. `query` values that are null or empty are left out. */
 export async function ask(method, path, { query = {}, json, headers = {}, signal } = {}) {
   const url = new URL(path, BASE);
-  for (const [name, value] of Object.entries(query)) if (value !== null && value !== "") url.searchParams.set(name, value);
+  for (const [name, value] of Object.entries(query))
+    if (value !== null && value !== "") url.searchParams.set(name, value);
   const sent = { ...headers, ...authorization() };
   if (json !== undefined) sent["Content-Type"] = "application/json";
   const options = { method, headers: sent, body: json === undefined ? undefined : JSON.stringify(json), signal };
@@ -68,7 +71,8 @@ export function upload(path, form, { onprogress, headers = {}, signal } = {}) {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
     request.open("POST", new URL(path, BASE));
-    for (const [name, value] of Object.entries({ ...headers, ...authorization() })) request.setRequestHeader(name, value);
+    for (const [name, value] of Object.entries({ ...headers, ...authorization() }))
+      request.setRequestHeader(name, value);
     request.responseType = "json";
     request.upload.onprogress = (event) => onprogress(event.total ? event.loaded / event.total : 0);
     request.onload = () => {
@@ -100,7 +104,8 @@ export async function* lines(response) {
 let limits;
 
 /** What this server allows; asked once. */
-export const serverLimits = () => (limits ??= askJson("GET", "console/limits.json").catch((error) => ((limits = undefined), Promise.reject(error))));
+export const serverLimits = () =>
+  (limits ??= askJson("GET", "console/limits.json").catch((error) => ((limits = undefined), Promise.reject(error))));
 
 /** One page of speakers. */
 export const speakerPage = (name, cursor, limit = 30) =>

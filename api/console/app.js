@@ -49,7 +49,13 @@ async function show(moved) {
 }
 
 const unloaded = (root) => () => {
-  root.append(h("p", { class: "error", role: "alert" }, "This section cannot be loaded. See whether the server runs, then reload the page."));
+  root.append(
+    h(
+      "p",
+      { class: "error", role: "alert" },
+      "This section cannot be loaded. See whether the server runs, then reload the page.",
+    ),
+  );
   return () => {};
 };
 
@@ -62,7 +68,19 @@ function askKey() {
     dialog.close();
   };
   const forget = button("Forget it", () => (setKey(""), dialog.close()));
-  const form = h("form", { on: { submit: save } }, h("h2", { id: "key-title" }, "Key"), asked.root, h("div", { class: "row end" }, forget, button("Cancel", () => dialog.close()), h("button", { class: "primary" }, "Use this key")));
+  const form = h(
+    "form",
+    { on: { submit: save } },
+    h("h2", { id: "key-title" }, "Key"),
+    asked.root,
+    h(
+      "div",
+      { class: "row end" },
+      forget,
+      button("Cancel", () => dialog.close()),
+      h("button", { class: "primary" }, "Use this key"),
+    ),
+  );
   const dialog = h("dialog", { "aria-labelledby": "key-title", on: { close: () => dialog.remove() } }, form);
   document.body.append(dialog);
   dialog.showModal();
@@ -82,7 +100,9 @@ function showKey() {
   pressed.setAttribute("aria-label", key.get() ? "Key, one is in use" : "Key, none is in use");
 }
 
-document.getElementById("sections").append(...SECTIONS.map(({ id, title }) => h("li", {}, h("a", { href: `#/${id}`, "data-section": id }, title))));
+document
+  .getElementById("sections")
+  .append(...SECTIONS.map(({ id, title }) => h("li", {}, h("a", { href: `#/${id}`, "data-section": id }, title))));
 document.getElementById("key").addEventListener("click", askKey);
 document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault();

@@ -22,7 +22,18 @@ export class Clips {
     this.error = h("p", { class: "error", role: "alert", hidden: true });
     this.list = h("ul", { class: "clips", "aria-label": "Clips" });
     this.recordButton = button("Record", () => this.toggle(), { class: "record" });
-    this.meter = h("div", { class: "meter", role: "meter", "aria-label": "Level", "aria-valuemin": FLOOR_DB, "aria-valuemax": 0, hidden: true }, h("span"));
+    this.meter = h(
+      "div",
+      {
+        class: "meter",
+        role: "meter",
+        "aria-label": "Level",
+        "aria-valuemin": FLOOR_DB,
+        "aria-valuemax": 0,
+        hidden: true,
+      },
+      h("span"),
+    );
     this.status = h("span", { class: "time" }, INVITATION);
     const parts = [h("legend", { id: label }, "Speech"), this.hint(), this.sources(), this.error, this.list];
     this.root = h("fieldset", { class: "field sources" }, ...parts);
@@ -30,7 +41,11 @@ export class Clips {
 
   hint() {
     const { recommended_voiced_s, min_voiced_s } = this.limits;
-    return h("p", { class: "hint" }, `One person alone, ${recommended_voiced_s} to 30 seconds in a quiet room; ${min_voiced_s} s of speech is the least.`);
+    return h(
+      "p",
+      { class: "hint" },
+      `One person alone, ${recommended_voiced_s} to 30 seconds in a quiet room; ${min_voiced_s} s of speech is the least.`,
+    );
   }
 
   sources() {
@@ -39,16 +54,32 @@ export class Clips {
       ? h("p", { class: "note", id: "no-microphone" }, why)
       : h("div", { class: "recording" }, this.recordButton, this.meter, this.status);
     if (why) this.recordButton.disabled = true;
-    return h("div", { class: "columns even" }, h("div", { class: "source" }, why ? this.recordButton : null, record), this.dropZone());
+    return h(
+      "div",
+      { class: "columns even" },
+      h("div", { class: "source" }, why ? this.recordButton : null, record),
+      this.dropZone(),
+    );
   }
 
   dropZone() {
-    const input = h("input", { type: "file", multiple: true, accept: "audio/*,video/webm,video/mp4,.opus,.flac", class: "unseen" });
+    const input = h("input", {
+      type: "file",
+      multiple: true,
+      accept: "audio/*,video/webm,video/mp4,.opus,.flac",
+      class: "unseen",
+    });
     input.addEventListener("change", () => {
       this.addFiles(input.files);
       input.value = "";
     });
-    const zone = h("label", { class: "source drop" }, input, h("strong", {}, "Choose files"), h("span", {}, "or drop them here"));
+    const zone = h(
+      "label",
+      { class: "source drop" },
+      input,
+      h("strong", {}, "Choose files"),
+      h("span", {}, "or drop them here"),
+    );
     const over = (is) => (event) => {
       event.preventDefault();
       zone.classList.toggle("over", is);
@@ -122,7 +153,8 @@ export class Clips {
     this.list.append(item.root);
     this.fail("");
     this.draw(item);
-    if (blob.size > max_clip_bytes) this.failItem(item, `This clip has ${bytes(blob.size)}; ${bytes(max_clip_bytes)} is the most.`);
+    if (blob.size > max_clip_bytes)
+      this.failItem(item, `This clip has ${bytes(blob.size)}; ${bytes(max_clip_bytes)} is the most.`);
   }
 
   async draw(item) {
@@ -178,7 +210,8 @@ const REMEDIES = {
 };
 const FACTS = {
   no_speech: () => "No speech was found in it.",
-  too_little_speech: (details) => `Only ${seconds(details.voiced_s)} of speech were found; ${seconds(details.min_voiced_s)} is the least.`,
+  too_little_speech: (details) =>
+    `Only ${seconds(details.voiced_s)} of speech were found; ${seconds(details.min_voiced_s)} is the least.`,
   empty: () => "It is empty.",
   no_audio: () => "It holds no sound.",
   bad_container: () => "It is damaged and cannot be read.",

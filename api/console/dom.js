@@ -28,7 +28,8 @@ function setProp(element, name, value) {
 }
 
 /** A button that cannot send a form by accident. */
-export const button = (label, onclick, props = {}) => h("button", { type: "button", on: { click: onclick }, ...props }, label);
+export const button = (label, onclick, props = {}) =>
+  h("button", { type: "button", on: { click: onclick }, ...props }, label);
 
 /** A control with its label, a hint, and a place for what is wrong with it. */
 export function field(label, control, hint = "") {

@@ -75,10 +75,24 @@ class EnrolPanel {
   show(speaker) {
     const waves = this.clips.items.map((item) => item.wave);
     const title = h("h2", { tabindex: "-1" }, `${speaker.name} is enrolled`);
-    const lead = h("p", { class: "lead" }, `${seconds(speaker.report.used_s)} of speech from ${count(speaker.n_clips, "clip")}.`);
-    const speak = h("a", { class: "button primary", href: `#/speak?voice=${speaker.speaker_id}` }, `Speak as ${speaker.name}`);
+    const lead = h(
+      "p",
+      { class: "lead" },
+      `${seconds(speaker.report.used_s)} of speech from ${count(speaker.n_clips, "clip")}.`,
+    );
+    const speak = h(
+      "a",
+      { class: "button primary", href: `#/speak?voice=${speaker.speaker_id}` },
+      `Speak as ${speaker.name}`,
+    );
     const next = button("Enrol another", () => this.again());
-    const view = h("div", { class: "panel" }, h("header", {}, title, lead), reportView(speaker.report, { waves, near: speaker.near }), h("div", { class: "row" }, speak, next));
+    const view = h(
+      "div",
+      { class: "panel" },
+      h("header", {}, title, lead),
+      reportView(speaker.report, { waves, near: speaker.near }),
+      h("div", { class: "row" }, speak, next),
+    );
     this.form.replaceWith(view);
     title.focus();
     announce(title.textContent);
@@ -97,7 +111,13 @@ export class Sending {
     this.bar = h("progress", { id, max: 1, value: 0 });
     this.words = h("label", { for: id });
     this.error = h("p", { class: "error", role: "alert", hidden: true });
-    this.root = h("div", { class: "sending", hidden: true }, this.words, this.bar, button("Stop", () => this.abort?.abort(), { class: "plain" }));
+    this.root = h(
+      "div",
+      { class: "sending", hidden: true },
+      this.words,
+      this.bar,
+      button("Stop", () => this.abort?.abort(), { class: "plain" }),
+    );
   }
 
   get busy() {
@@ -114,7 +134,11 @@ export class Sending {
     const headers = path === "v1/speakers" ? { "Idempotency-Key": this.key } : {};
     this.progress(0);
     try {
-      const done = await upload(path, form, { headers, signal: this.abort.signal, onprogress: (share) => this.progress(share) });
+      const done = await upload(path, form, {
+        headers,
+        signal: this.abort.signal,
+        onprogress: (share) => this.progress(share),
+      });
       this.key = null;
       return done;
     } catch (error) {
@@ -157,15 +181,26 @@ export class LabelsEditor {
 
   add(name, value) {
     const key = h("input", { type: "text", value: name, maxlength: 100, placeholder: "accent", "aria-label": "Label" });
-    const text = h("input", { type: "text", value, maxlength: 500, placeholder: "northern", "aria-label": "Its value" });
-    const remove = button("Remove", () => (row.remove(), this.root.querySelector(":scope > button").focus()), { class: "plain", "aria-label": "Remove this label" });
+    const text = h("input", {
+      type: "text",
+      value,
+      maxlength: 500,
+      placeholder: "northern",
+      "aria-label": "Its value",
+    });
+    const remove = button("Remove", () => (row.remove(), this.root.querySelector(":scope > button").focus()), {
+      class: "plain",
+      "aria-label": "Remove this label",
+    });
     const row = h("div", { class: "label" }, key, text, remove);
     this.rows.append(row);
     return key;
   }
 
   value() {
-    const pairs = [...this.rows.children].map((row) => [...row.querySelectorAll("input")].map((input) => input.value.trim()));
+    const pairs = [...this.rows.children].map((row) =>
+      [...row.querySelectorAll("input")].map((input) => input.value.trim()),
+    );
     return Object.fromEntries(pairs.filter(([name]) => name));
   }
 

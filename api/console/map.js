@@ -14,7 +14,10 @@ const DOT_PX = 5;
 /** Builds the section; gives what ends it. */
 export async function open(root, { to }) {
   const panel = new MapPanel();
-  root.append(heading("Map", "Voices that lie close together sound alike. Choose one to see how like it the others are."), panel.root);
+  root.append(
+    heading("Map", "Voices that lie close together sound alike. Choose one to see how like it the others are."),
+    panel.root,
+  );
   await panel.load(to ?? null);
   return () => panel.watcher.disconnect();
 }
@@ -27,7 +30,12 @@ class MapPanel {
     this.list = h("ul", { id, class: "voices", role: "listbox", tabindex: "0", "aria-label": "Voices, nearest first" });
     this.list.addEventListener("keydown", (event) => this.press(event));
     this.caption = h("p", { class: "hint", role: "status" });
-    this.root = h("div", {}, this.problem, h("div", { class: "map" }, h("figure", {}, this.plane, h("figcaption", {}, this.caption)), this.list));
+    this.root = h(
+      "div",
+      {},
+      this.problem,
+      h("div", { class: "map" }, h("figure", {}, this.plane, h("figcaption", {}, this.caption)), this.list),
+    );
     this.points = [];
     this.watcher = new ResizeObserver(() => this.draw());
     this.watcher.observe(this.plane);
@@ -47,14 +55,25 @@ class MapPanel {
     this.to = to;
     this.points = [...map.points].sort((a, b) => (to ? b.cosine - a.cosine : a.name.localeCompare(b.name)));
     const [across, up] = map.explained.map((share) => Math.round(share * 100));
-    const among = map.total > map.points.length ? `${count(map.points.length, "voice")} of ${map.total.toLocaleString("en")}` : count(map.total, "voice");
+    const among =
+      map.total > map.points.length
+        ? `${count(map.points.length, "voice")} of ${map.total.toLocaleString("en")}`
+        : count(map.total, "voice");
     const chosen = this.points.find((point) => point.speaker_id === to);
     const whose = chosen ? [h("a", { href: `#/speakers/${to}` }, chosen.name), " is chosen. "] : [];
-    const words = map.points.length ? `${among}. The plane shows ${across + up} % of how they differ.` : "Nobody is enrolled yet.";
+    const words = map.points.length
+      ? `${among}. The plane shows ${across + up} % of how they differ.`
+      : "Nobody is enrolled yet.";
     this.caption.replaceChildren(...whose, words);
     this.draw();
     this.fill();
-    if (chosen) announce(`${chosen.name} is chosen. Nearest: ${this.points.slice(1, 4).map((point) => point.name).join(", ")}.`);
+    if (chosen)
+      announce(
+        `${chosen.name} is chosen. Nearest: ${this.points
+          .slice(1, 4)
+          .map((point) => point.name)
+          .join(", ")}.`,
+      );
   }
 
   draw() {
@@ -70,10 +89,19 @@ class MapPanel {
   dot(point, [x, y], unit, labels) {
     const shade = point.cosine === null ? 0.55 : nearness(point.cosine);
     const is = point.speaker_id === this.to;
-    const dot = h("svg:circle", { r: unit * (is ? 2 * DOT_PX : DOT_PX * (1 + shade)), "stroke-width": unit * (is ? 3 : 1.5) });
+    const dot = h("svg:circle", {
+      r: unit * (is ? 2 * DOT_PX : DOT_PX * (1 + shade)),
+      "stroke-width": unit * (is ? 3 : 1.5),
+    });
     dot.style.fillOpacity = is ? 1 : 0.12 + 0.83 * shade;
     const name = labels.name(point.name, x, y, is);
-    const group = h("svg:g", { class: is ? "dot chosen" : "dot", transform: `translate(${x} ${y})` }, h("svg:title", {}, pointWords(point)), dot, name);
+    const group = h(
+      "svg:g",
+      { class: is ? "dot chosen" : "dot", transform: `translate(${x} ${y})` },
+      h("svg:title", {}, pointWords(point)),
+      dot,
+      name,
+    );
     group.addEventListener("click", () => this.load(point.speaker_id));
     return group;
   }
@@ -82,12 +110,22 @@ class MapPanel {
     const rows = this.points.map((point) => {
       const is = point.speaker_id === this.to;
       const figures = point.cosine === null || is ? "" : point.cosine.toFixed(2);
-      const row = h("li", { id: `voice-${point.speaker_id}`, role: "option", "aria-selected": String(is) }, h("span", {}, point.name), h("small", {}, figures));
+      const row = h(
+        "li",
+        { id: `voice-${point.speaker_id}`, role: "option", "aria-selected": String(is) },
+        h("span", {}, point.name),
+        h("small", {}, figures),
+      );
       row.addEventListener("click", () => this.load(point.speaker_id));
       return row;
     });
     this.list.replaceChildren(...rows);
-    this.move(Math.max(0, this.points.findIndex((point) => point.speaker_id === this.to)));
+    this.move(
+      Math.max(
+        0,
+        this.points.findIndex((point) => point.speaker_id === this.to),
+      ),
+    );
   }
 
   press(event) {
@@ -124,10 +162,16 @@ class Labels {
     const width = words.length * this.size * 0.58;
     const gap = this.size * (always ? 1.1 : 0.9);
     const boxes = { start: [x + gap, x + gap + width], end: [x - gap - width, x - gap] };
-    const side = Object.keys(boxes).find((each) => this.isFree(boxes[each], y)) ?? (always && (boxes.start[1] < SIZE ? "start" : "end"));
+    const side =
+      Object.keys(boxes).find((each) => this.isFree(boxes[each], y)) ??
+      (always && (boxes.start[1] < SIZE ? "start" : "end"));
     if (!side) return null;
     this.taken.push([boxes[side][0], y - this.size / 2, boxes[side][1], y + this.size / 2]);
-    return h("svg:text", { x: side === "start" ? gap : -gap, y: this.size * 0.35, "text-anchor": side, "font-size": this.size }, words);
+    return h(
+      "svg:text",
+      { x: side === "start" ? gap : -gap, y: this.size * 0.35, "text-anchor": side, "font-size": this.size },
+      words,
+    );
   }
 
   isFree([left, right], y) {
@@ -147,4 +191,5 @@ function placing(points) {
 /** A cosine between strangers and the same voice, as 0 to 1. */
 const nearness = (cosine) => Math.max(0, Math.min(1, (cosine - 0.45) / 0.5));
 
-const pointWords = (point) => (point.cosine === null ? point.name : `${point.name}: ${point.cosine.toFixed(2)}, ${likeness(point.cosine)}`);
+const pointWords = (point) =>
+  point.cosine === null ? point.name : `${point.name}: ${point.cosine.toFixed(2)}, ${likeness(point.cosine)}`;

@@ -21,7 +21,13 @@ export class Picker {
   build(label) {
     const list = nextId("speakers");
     const aria = { role: "combobox", "aria-expanded": "false", "aria-controls": list, "aria-autocomplete": "list" };
-    this.input = h("input", { type: "text", autocomplete: "off", spellcheck: "false", placeholder: "Search by name", ...aria });
+    this.input = h("input", {
+      type: "text",
+      autocomplete: "off",
+      spellcheck: "false",
+      placeholder: "Search by name",
+      ...aria,
+    });
     this.list = h("ul", { id: list, role: "listbox", "aria-label": label, hidden: true });
     this.field = field(label, this.input);
     this.input.after(this.list);
@@ -91,7 +97,11 @@ export class Picker {
   }
 
   item(option) {
-    const marks = { id: nextId("option"), role: "option", "aria-selected": String(option.speaker_id === this.chosen?.speaker_id) };
+    const marks = {
+      id: nextId("option"),
+      role: "option",
+      "aria-selected": String(option.speaker_id === this.chosen?.speaker_id),
+    };
     const about = option.more ? "" : ` ${Object.values(option.labels).join(", ")}`;
     const item = h("li", { class: option.more ? "more" : null, ...marks }, option.name, h("small", {}, about));
     item.addEventListener("click", () => this.take(option));

@@ -82,7 +82,8 @@ export function levelWords(level_db) {
 
 function refused(error) {
   const words = {
-    NotAllowedError: "The microphone is not allowed for this page. Allow it in the browser's address bar, or choose a file.",
+    NotAllowedError:
+      "The microphone is not allowed for this page. Allow it in the browser's address bar, or choose a file.",
     NotFoundError: "No microphone was found. Connect one, or choose a file.",
     NotReadableError: "The microphone is in use by another program. Close that one, or choose a file.",
   };

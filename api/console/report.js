@@ -33,13 +33,27 @@ const fact = ([term, value]) => h("div", {}, h("dt", {}, term), h("dd", {}, valu
 const noticeView = (notice) => h("p", { class: "note" }, sentence(notice.message));
 
 function steadiness(coherence) {
-  const steps = [[0.92, "one steady voice"], [0.85, "steady"], [0.75, "it varies"]];
+  const steps = [
+    [0.92, "one steady voice"],
+    [0.85, "steady"],
+    [0.75, "it varies"],
+  ];
   return steps.find(([from]) => coherence >= from)?.[1] ?? "it varies much";
 }
 
 function nearView(near) {
-  const others = near.flatMap((match, index) => [index ? ", " : "", h("a", { href: `#/speakers/${match.speaker_id}` }, match.name), ` (${match.cosine.toFixed(2)})`]);
-  return h("p", { class: "note" }, "Sounds the same as: ", ...others, ". It may be the same person, or a stranger who sounds alike.");
+  const others = near.flatMap((match, index) => [
+    index ? ", " : "",
+    h("a", { href: `#/speakers/${match.speaker_id}` }, match.name),
+    ` (${match.cosine.toFixed(2)})`,
+  ]);
+  return h(
+    "p",
+    { class: "note" },
+    "Sounds the same as: ",
+    ...others,
+    ". It may be the same person, or a stranger who sounds alike.",
+  );
 }
 
 function clipView(clip, report, wave) {
@@ -51,7 +65,12 @@ function clipView(clip, report, wave) {
     {},
     h("h3", {}, title),
     waveform(wave?.peaks, clip.duration_s, spans_s),
-    h("p", { class: "legend" }, h("span", { class: "swatch" }), ` speech that is used, ${seconds(clip.voiced_s)} of ${seconds(clip.duration_s)}`),
+    h(
+      "p",
+      { class: "legend" },
+      h("span", { class: "swatch" }),
+      ` speech that is used, ${seconds(clip.voiced_s)} of ${seconds(clip.duration_s)}`,
+    ),
     h("dl", { class: "facts" }, ...clipFigures(clip, report).map(fact)),
     ...notices.map(noticeView),
   );
@@ -62,8 +81,12 @@ function clipFigures(clip, report) {
     ["Level", `${clip.level_dbfs.toFixed(0)} dBFS`],
     ["Above the noise", clip.snr_db === null ? "no pause to measure" : `${clip.snr_db.toFixed(0)} dB`],
     ["Reaches", `${(clip.bandwidth_hz / 1000).toFixed(1)} kHz`],
-    ["File", `${[...new Set(clip.container.split("/"))].join(", ")}, ${(clip.source_sample_rate / 1000).toLocaleString("en")} kHz, ${count(clip.channels, "channel")}`],
+    [
+      "File",
+      `${[...new Set(clip.container.split("/"))].join(", ")}, ${(clip.source_sample_rate / 1000).toLocaleString("en")} kHz, ${count(clip.channels, "channel")}`,
+    ],
   ];
-  if (report.clips.length > 1) found.push(["Likeness to the others", `${clip.cosine_to_mean.toFixed(2)}, ${likeness(clip.cosine_to_mean)}`]);
+  if (report.clips.length > 1)
+    found.push(["Likeness to the others", `${clip.cosine_to_mean.toFixed(2)}, ${likeness(clip.cosine_to_mean)}`]);
   return found;
 }

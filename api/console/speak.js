@@ -13,7 +13,11 @@ const OF_TEXT = new Set(["nothing_to_say", "text_too_long", "bad_markup", "langu
 /** Builds the section; gives what ends it. */
 export async function open(root, parameters) {
   const panel = new SpeakPanel();
-  root.append(heading("Speak", "Choose a voice and write. You hear the beginning while the rest is still being spoken."), panel.form, panel.takes);
+  root.append(
+    heading("Speak", "Choose a voice and write. You hear the beginning while the rest is still being spoken."),
+    panel.form,
+    panel.takes,
+  );
   root.addEventListener("newkey", (event) => {
     event.preventDefault();
     if (!panel.voices[0].chosen) panel.start(parameters);
@@ -29,11 +33,17 @@ class SpeakPanel {
     this.voices[1].root.hidden = true;
     this.fields = makeFields();
     this.fields.voice = this.voices[0].field;
-    this.compare = button("Compare with another voice", () => this.setCompare(this.voices[1].root.hidden), { "aria-expanded": "false" });
+    this.compare = button("Compare with another voice", () => this.setCompare(this.voices[1].root.hidden), {
+      "aria-expanded": "false",
+    });
     this.go = h("button", { class: "primary" }, "Speak");
     this.problem = h("p", { class: "error", role: "alert", hidden: true });
     this.takes = h("section", { class: "takes", "aria-label": "Speech" });
-    this.form = h("form", { class: "panel", novalidate: "", on: { submit: (event) => this.submit(event) } }, ...this.layout());
+    this.form = h(
+      "form",
+      { class: "panel", novalidate: "", on: { submit: (event) => this.submit(event) } },
+      ...this.layout(),
+    );
   }
 
   layout() {
@@ -67,7 +77,9 @@ class SpeakPanel {
     this.compare.setAttribute("aria-expanded", String(two));
     if (!two || this.voices[1].chosen) return;
     const first = this.voices[0].chosen?.speaker_id;
-    await this.voices[1].start((speakers) => speakers.find((each) => each.speaker_id !== first)).catch((error) => this.fail(wordsOf(error)));
+    await this.voices[1]
+      .start((speakers) => speakers.find((each) => each.speaker_id !== first))
+      .catch((error) => this.fail(wordsOf(error)));
   }
 
   async submit(event) {
@@ -76,7 +88,8 @@ class SpeakPanel {
     this.clear();
     const speakers = this.voices.filter((voice) => !voice.root.hidden).map((voice) => voice.chosen);
     if (speakers.includes(null)) return this.fail("Choose a voice.", "voice");
-    if (!/^\d*$/.test(this.fields.seed.control.value.trim())) return this.fail("Give a whole number, or leave it empty.", "seed");
+    if (!/^\d*$/.test(this.fields.seed.control.value.trim()))
+      return this.fail("Give a whole number, or leave it empty.", "seed");
     if (!this.fields.text.control.value.trim()) return this.fail("Write what is to be said.", "text");
     this.shown = speakers.map((speaker) => new Take(speaker.name));
     this.takes.replaceChildren(...this.shown.map((take) => take.root));
@@ -143,13 +156,20 @@ function makeFields() {
     range.setAttribute("aria-valuetext", times(range.value));
   });
   range.setAttribute("aria-valuetext", times(1));
-  const seed = field("Seed", h("input", { type: "text", inputmode: "numeric", placeholder: "a new one" }), "The same seed gives the same speech.");
+  const seed = field(
+    "Seed",
+    h("input", { type: "text", inputmode: "numeric", placeholder: "a new one" }),
+    "The same seed gives the same speech.",
+  );
   const format = field("File", h("select"), "The form of the download.");
   let most = Infinity;
   const counted = () => {
     const n = Array.from(text.control.value).length;
     text.note.hidden = false;
-    text.note.textContent = n > most ? `${count(n, "character")}: ${(n - most).toLocaleString("en")} too many` : `${n.toLocaleString("en")} of ${most.toLocaleString("en")} characters`;
+    text.note.textContent =
+      n > most
+        ? `${count(n, "character")}: ${(n - most).toLocaleString("en")} too many`
+        : `${n.toLocaleString("en")} of ${most.toLocaleString("en")} characters`;
   };
   text.control.addEventListener("input", counted);
   return { text, speed, seed, format, limit: (limit) => ((most = limit), counted()) };

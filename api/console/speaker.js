@@ -28,7 +28,9 @@ export async function openSpeaker(root, id) {
 }
 
 function summary(speaker) {
-  const spoken = speaker.uses ? `spoken with ${count(speaker.uses, "time")}, last ${ago(speaker.last_used_at)}` : "not spoken with yet";
+  const spoken = speaker.uses
+    ? `spoken with ${count(speaker.uses, "time")}, last ${ago(speaker.last_used_at)}`
+    : "not spoken with yet";
   return `Enrolled ${moment(speaker.created_at)}; ${seconds(speaker.speech_s)} of speech from ${count(speaker.n_clips, "clip")}; ${spoken}.`;
 }
 
@@ -47,7 +49,11 @@ function page(speaker, clips, show) {
   };
   const actions = h("div", { class: "row" });
   const named = () => {
-    const speak = h("a", { class: "button primary", href: `#/speak?voice=${speaker.speaker_id}` }, `Speak as ${speaker.name}`);
+    const speak = h(
+      "a",
+      { class: "button primary", href: `#/speak?voice=${speaker.speaker_id}` },
+      `Speak as ${speaker.name}`,
+    );
     actions.replaceChildren(speak, pinButton(speaker), button("Delete", remove, { class: "danger-text" }));
   };
   named();
@@ -69,11 +75,19 @@ function neighbours(speaker) {
     const rows = matches.map((match) => {
       const bar = h("span", { class: "bar-of" }, h("span"));
       bar.firstChild.style.transform = `scaleX(${Math.max(0, match.cosine)})`;
-      return h("li", {}, h("a", { href: `#/speakers/${match.speaker_id}` }, match.name), bar, h("span", {}, `${match.cosine.toFixed(2)}, ${likeness(match.cosine)}`));
+      return h(
+        "li",
+        {},
+        h("a", { href: `#/speakers/${match.speaker_id}` }, match.name),
+        bar,
+        h("span", {}, `${match.cosine.toFixed(2)}, ${likeness(match.cosine)}`),
+      );
     });
     place.replaceChildren(...(rows.length ? rows : [h("li", {}, "Nobody else is enrolled.")]));
   };
-  askJson("GET", `v1/speakers/${speaker.speaker_id}/similar`, { query: { k: 6 } }).then(show, (error) => place.replaceChildren(h("li", { class: "error" }, wordsOf(error))));
+  askJson("GET", `v1/speakers/${speaker.speaker_id}/similar`, { query: { k: 6 } }).then(show, (error) =>
+    place.replaceChildren(h("li", { class: "error" }, wordsOf(error))),
+  );
   return place;
 }
 

@@ -71,7 +71,9 @@ class SpeakersPanel {
   row(speaker) {
     const { name } = speaker;
     const actions = [
-      button("Listen", (event) => this.listen(speaker, item, event.currentTarget), { "aria-label": `Listen to ${name}` }),
+      button("Listen", (event) => this.listen(speaker, item, event.currentTarget), {
+        "aria-label": `Listen to ${name}`,
+      }),
       pinButton(speaker),
       button("Delete", () => this.remove(speaker, item), { class: "plain", "aria-label": `Delete ${name}` }),
     ];
@@ -88,7 +90,11 @@ class SpeakersPanel {
     this.take?.root.remove();
     this.take = new Take(speaker.name);
     item.append(this.take.root);
-    await this.guard(() => whileBusy(pressed, "Speaking", () => this.take.speak({ text: SAMPLE, format: "wav", seed: 1, speaker_id: speaker.speaker_id })));
+    await this.guard(() =>
+      whileBusy(pressed, "Speaking", () =>
+        this.take.speak({ text: SAMPLE, format: "wav", seed: 1, speaker_id: speaker.speaker_id }),
+      ),
+    );
   }
 
   async remove(speaker, item) {
@@ -120,11 +126,17 @@ class SpeakersPanel {
 
 /** The labels of a speaker; nothing where there are none. */
 export const labelChips = (labels) =>
-  Object.keys(labels).length ? h("span", { class: "chips" }, ...Object.entries(labels).map(([name, value]) => h("span", { title: name }, value))) : null;
+  Object.keys(labels).length
+    ? h("span", { class: "chips" }, ...Object.entries(labels).map(([name, value]) => h("span", { title: name }, value)))
+    : null;
 
 /** A button that pins and unpins: who is pinned is never pruned. */
 export function pinButton(speaker) {
-  const pin = button("Pin", change, { "aria-pressed": String(speaker.pinned), "aria-label": `Pin ${speaker.name}`, title: "A pinned speaker is never pruned" });
+  const pin = button("Pin", change, {
+    "aria-pressed": String(speaker.pinned),
+    "aria-label": `Pin ${speaker.name}`,
+    title: "A pinned speaker is never pruned",
+  });
   async function change() {
     try {
       const pinned = pin.getAttribute("aria-pressed") !== "true";
@@ -159,6 +171,9 @@ export async function removeSpeaker(speaker, onreturn) {
       message(wordsOf(error));
     }
   };
-  message(`${speaker.name} is deleted; for ${count(grace_days, "day")} it can be brought back.`, { label: "Undo", run: back });
+  message(`${speaker.name} is deleted; for ${count(grace_days, "day")} it can be brought back.`, {
+    label: "Undo",
+    run: back,
+  });
   return true;
 }

@@ -21,7 +21,15 @@ export class Take {
   build() {
     const name = nextId("take");
     this.toggle = button("Play", () => this.player?.toggle(), { class: "play", disabled: true });
-    this.slider = h("input", { type: "range", min: 0, max: 1, step: "any", value: 0, "aria-label": "Position", disabled: true });
+    this.slider = h("input", {
+      type: "range",
+      min: 0,
+      max: 1,
+      step: "any",
+      value: 0,
+      "aria-label": "Position",
+      disabled: true,
+    });
     this.slider.addEventListener("input", () => this.player?.seek(Number(this.slider.value)));
     this.time = h("span", { class: "time" });
     this.text = h("p", { class: "transcript" });
@@ -168,7 +176,11 @@ export class Take {
 
 const KNOWN = { implausible_length: "The length does not fit the text: words may be missing or added." };
 
-const noticeWords = (notices) => notices.split("; ").map((each) => KNOWN[each] ?? sentence(each)).join(" ");
+const noticeWords = (notices) =>
+  notices
+    .split("; ")
+    .map((each) => KNOWN[each] ?? sentence(each))
+    .join(" ");
 
 function unquoted(header) {
   try {

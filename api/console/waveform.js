@@ -43,7 +43,12 @@ export function waveform(peaks, duration_s, spans_s = null) {
   const marks = (spans_s ?? []).map(([start, stop]) => band(start / duration_s, (stop - start) / duration_s));
   const shapes = Object.entries(paths).map(([kind, d]) => h("svg:path", { class: kind, d }));
   const view = { viewBox: `0 0 ${BARS * 4} 100`, preserveAspectRatio: "none" };
-  return h("svg:svg", { class: peaks ? "waveform" : "waveform flat", role: "img", "aria-label": told(duration_s, spans_s), ...view }, ...marks, ...shapes);
+  return h(
+    "svg:svg",
+    { class: peaks ? "waveform" : "waveform flat", role: "img", "aria-label": told(duration_s, spans_s), ...view },
+    ...marks,
+    ...shapes,
+  );
 }
 
 const band = (from, width) =>

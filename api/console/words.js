@@ -17,13 +17,19 @@ export function bytes(value) {
 }
 
 /** "3 clips", "1 clip". */
-export const count = (number, noun, plural = `${noun}s`) => `${number.toLocaleString("en")} ${number === 1 ? noun : plural}`;
+export const count = (number, noun, plural = `${noun}s`) =>
+  `${number.toLocaleString("en")} ${number === 1 ? noun : plural}`;
 
 /** "2 days ago". */
 export function ago(iso) {
   if (!iso) return "never";
   const minutes = (Date.now() - Date.parse(iso)) / 60000;
-  const steps = [[1, "just now"], [60, "minute", 1], [1440, "hour", 60], [Infinity, "day", 1440]];
+  const steps = [
+    [1, "just now"],
+    [60, "minute", 1],
+    [1440, "hour", 60],
+    [Infinity, "day", 1440],
+  ];
   const [, unit, size] = steps.find(([limit]) => minutes < limit);
   return size ? `${count(Math.floor(minutes / size), unit)} ago` : unit;
 }
@@ -32,10 +38,16 @@ export function ago(iso) {
 export const moment = (iso) => new Date(iso).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
 
 /** "1.25 times", never 1.2500000238. */
-export const times = (value) => (Number(value) === 1 ? "1 time, its own pace" : `${Number(Number(value).toFixed(2))} times`);
+export const times = (value) =>
+  Number(value) === 1 ? "1 time, its own pace" : `${Number(Number(value).toFixed(2))} times`;
 
 /** How alike two voices are. */
 export function likeness(cosine) {
-  const steps = [[0.88, "perhaps the same person"], [0.78, "very much alike"], [0.68, "alike"], [0.58, "some likeness"]];
+  const steps = [
+    [0.88, "perhaps the same person"],
+    [0.78, "very much alike"],
+    [0.68, "alike"],
+    [0.58, "some likeness"],
+  ];
   return steps.find(([from]) => cosine >= from)?.[1] ?? "different voices";
 }
