@@ -263,20 +263,3 @@ def test_a_speaker_is_renamed_labelled_pinned_and_given_more_clips(browser: Brow
             2,
         )
         assert client.delete(f"/v1/speakers/{speaker_id}").status_code == 204
-
-
-def test_where_nothing_can_be_undone_erasing_asks_first(
-    browser: Browser, server: RunningServer, client: httpx.Client
-) -> None:
-    speaker_id = enrol(client, "Fleeting")
-    browser.open(server.url, "#/speakers")
-    browser.fill("Search by name", "fleeting")
-    browser.press("Delete Fleeting")
-    browser.wait_for("dialog", "This cannot be undone.")
-    browser.focused().send_keys(Keys.ESCAPE)
-    browser.wait(lambda: not browser.all("dialog"), "Escape does not close the dialog")
-    assert client.get(f"/v1/speakers/{speaker_id}").status_code == 200
-    browser.press("Delete Fleeting")
-    browser.press("Erase", within="dialog")
-    browser.wait_for(".message", "Fleeting is erased.")
-    assert client.get(f"/v1/speakers/{speaker_id}").status_code == 404

@@ -1,4 +1,4 @@
-"""The console's files and the map, as HTTP: types, caching, the policy, and who is led where."""
+"""The console's files and the map, as HTTP, and the one thing that is otherwise where nothing can be undone."""
 
 import gzip
 import re
@@ -7,6 +7,9 @@ from importlib.resources import files
 import httpx
 import pytest
 from asking import problem
+from chromium import Browser, missing
+from selenium.webdriver.common.keys import Keys
+from servers import RunningServer, enrol
 
 from api.settings import Settings
 
@@ -68,7 +71,7 @@ def test_nothing_but_the_console_s_own_files_can_be_asked_for(client: httpx.Clie
         problem(client.get(f"/console/{name}"), 404, "http_404")
 
 
-def test_the_page_is_told_the_limits_of_this_server(client: httpx.Client, server: object) -> None:
+def test_the_page_is_told_the_limits_of_this_server(client: httpx.Client) -> None:
     limits = client.get("/console/limits.json").json()
     assert limits["max_text_chars"] == 2000
     assert limits["max_clips"] == 4
@@ -102,3 +105,21 @@ def test_a_report_says_where_speech_was_found(client: httpx.Client, woman: str) 
     assert spans == sorted(spans)
     assert sum(stop - start for start, stop in spans) == pytest.approx(clip["voiced_s"], abs=0.01)
     assert spans[-1][1] <= clip["duration_s"] + 0.01
+
+
+@pytest.mark.skipif(bool(missing()), reason=missing())
+def test_where_nothing_can_be_undone_erasing_asks_first(
+    browser: Browser, server: RunningServer, client: httpx.Client
+) -> None:
+    speaker_id = enrol(client, "Fleeting")
+    browser.open(server.url, "#/speakers")
+    browser.fill("Search by name", "fleeting")
+    browser.press("Delete Fleeting")
+    browser.wait_for("dialog", "This cannot be undone.")
+    browser.focused().send_keys(Keys.ESCAPE)
+    browser.wait(lambda: not browser.all("dialog"), "Escape does not close the dialog")
+    assert client.get(f"/v1/speakers/{speaker_id}").status_code == 200
+    browser.press("Delete Fleeting")
+    browser.press("Erase", within="dialog")
+    browser.wait_for(".message", "Fleeting is erased.")
+    assert client.get(f"/v1/speakers/{speaker_id}").status_code == 404
