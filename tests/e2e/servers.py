@@ -33,7 +33,7 @@ class RunningServer:
     def wait_ready(self, within_s: float = 60) -> None:
         until = time.monotonic() + within_s
         while True:
-            response = httpx.get(f"{self.url}/health/ready")
+            response = httpx.get(f"{self.url}/health/ready", timeout=within_s)
             if response.is_success:
                 return
             assert time.monotonic() < until, f"{response.text}\n{self.log.read_text()}"

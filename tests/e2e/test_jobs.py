@@ -82,12 +82,15 @@ def pair(tmp_path_factory: pytest.TempPathFactory, voice_dir: Path) -> Iterator[
         folder / "state", voice_dir, JOB_LEASE_S="2", JOB_MAX_UNFINISHED="5", JOB_MAX_BYTES=str(MAX_BYTES)
     )
     migrate(environment)
-    servers = [start(environment, folder / f"log-{n}") for n in range(2)]
-    for each in servers:
-        each.wait_ready()
-    yield servers
-    for each in servers:
-        assert each.stop() == 0, each.log.read_text()
+    servers: list[RunningServer] = []
+    try:
+        for number in range(2):
+            servers.append(start(environment, folder / f"log-{number}"))
+            servers[-1].wait_ready()
+        yield servers
+    finally:
+        ends = [each.stop() for each in servers]
+    assert ends == [0, 0], [each.log.read_text() for each in servers]
 
 
 @pytest.fixture(scope="module")
