@@ -108,16 +108,7 @@ def _show_one(console: Console, document: dict[str, Any]) -> None:
 def _show_keys(console: Console, document: dict[str, Any]) -> None:
     from api.report import show_rows
 
-    rows = [{**key, **key["usage"], "scopes": " ".join(key["scopes"])} for key in document["keys"]]
-    columns = (
-        "key_id",
-        "name",
-        "tenant",
-        "prefix",
-        "scopes",
-        "state",
-        "characters_this_month",
-        "speakers",
-        "last_used_at",
-    )
+    rows = [{**key, "scopes": " ".join(key["scopes"])} for key in document["keys"]]
+    # What a narrow terminal holds; --json shows the rest, and what each has used.
+    columns = ("key_id", "name", "tenant", "scopes", "state")
     show_rows(console, columns, rows, "No key was made yet.")

@@ -126,7 +126,8 @@ def show_rows(console: Console, columns: tuple[str, ...], rows: list[Document], 
     table = Table()
     for column in columns:
         # An id that is cut short cannot be copied.
-        table.add_column(column, min_width=36 if column.endswith("_id") else None)
+        is_id = column.endswith("_id")
+        table.add_column(column, min_width=36 if is_id else None, no_wrap=is_id)
     for row in rows:
         table.add_row(*(_safe(_short(row[column])) for column in columns))
     console.print(table)

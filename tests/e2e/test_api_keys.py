@@ -205,10 +205,12 @@ def test_the_command_line_keeps_the_keys_of_a_server(keeper: RunningServer, tmp_
     with pytest.raises(ServerRefused) as refused:
         keys("delete", made["key_id"])
     assert refused.value.code == "api_key_not_found"
+    listed = keys("create", "Shown", "--tenant", "acme")
     shown = CliRunner().invoke(
         app, ["keys", "list"], env={"VOICEKIN_SERVER": keeper.url, "VOICEKIN_CLIENT_KEY": ADMIN_KEY}
     )
-    assert "vk_" in shown.stdout and "live" in shown.stdout
+    assert all(word in shown.stdout for word in (listed["key_id"], "Shown", "acme", "live"))
+    assert listed["key"] not in shown.stdout
 
 
 def test_an_admin_key_of_the_store_makes_keys_and_stands_in_the_audit(
