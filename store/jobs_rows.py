@@ -61,13 +61,13 @@ class JobRepository(JobQueries):
 
     def lease(self, owner: str, now: datetime, until: datetime, job_id: str | None) -> Job | None:
         """The oldest job that nobody speaks, or this one, given to the owner; None where there is none."""
-        found = self.free(now, job_id)
-        # Another may have been quicker: what was true is asked again by the change itself.
         started = func.coalesce(JobRow.started_at, literal(now, UtcDateTime))
         values = {"state": RUNNING, "owner": owner, "owned_until": until, "started_at": started}
-        if found is None or not self._change(update(JobRow).where(JobRow.id == found, is_free(now)).values(values)):
-            return None
-        return self.get(found)
+        # Another may be quicker: what was true is asked again by the change itself, and then there may be a next job.
+        while (found := self.free(now, job_id)) is not None:
+            if self._change(update(JobRow).where(JobRow.id == found, is_free(now)).values(values)):
+                return self.get(found)
+        return None
 
     def renew(self, owner: str, job_ids: Sequence[str], until: datetime) -> None:
         """The owner still speaks these jobs."""

@@ -61,13 +61,19 @@ def told(response: httpx.Response, ids: dict[str, str]) -> tuple[int, str]:
     return response.status_code, text
 
 
+def _shape(client: httpx.Client, speaker_id: str) -> dict[str, object]:
+    """The speaker but for its uses, which are written a while after it was spoken with."""
+    document = client.get(f"/v1/speakers/{speaker_id}").json()
+    return {name: value for name, value in document.items() if name not in {"uses", "last_used_at"}}
+
+
 def test_no_route_tells_another_tenants_id_from_one_that_never_was(
     keeper: RunningServer, acme: httpx.Client, other: httpx.Client, ada: str, job: str
 ) -> None:
     paths = httpx.get(f"{keeper.url}/openapi.json").json()["paths"]
     theirs = {"speaker_id": ada, "voice_id": ada, "job_id": job}
     nobodys = dict.fromkeys(theirs, str(uuid.uuid4()))
-    before, n_asked = acme.get(f"/v1/speakers/{ada}").json(), 0
+    before, n_asked = _shape(acme, ada), 0
     for path, operations in paths.items():
         named = {part[1:-1] for part in path.split("/") if part.startswith("{")}
         assert named <= {*theirs, "model", "key_id"}, f"say in this test whose {named} are"
@@ -79,7 +85,7 @@ def test_no_route_tells_another_tenants_id_from_one_that_never_was(
             assert reply.status_code == 404, (method, path, reply.text)
             n_asked += 1
     assert n_asked >= 20
-    assert acme.get(f"/v1/speakers/{ada}").json() == before
+    assert _shape(acme, ada) == before
     assert acme.get(f"/v1/jobs/{job}").status_code == 200
 
 
