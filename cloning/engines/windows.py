@@ -10,7 +10,9 @@ import numpy as np
 
 from cloning.types import IntArray
 
-FIRST_PART_S = 0.3
+# The silence before a sentence, and what must have been heard of it before its beginning is sure: a shorter first part
+# would be waited for in vain, and the second with it.
+FIRST_PART_S = 0.45
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +28,7 @@ class Span:
 
 
 def first_part_frames(frame_s: float) -> int:
-    """How long a first part is: as short as is worth a packet, and as a player holds back anyway."""
+    """How long a first part is: as short as most sentences let their first sound be given."""
     return max(1, round(FIRST_PART_S / frame_s))
 
 
