@@ -5,19 +5,13 @@ python -m benchmarks.main_job --device cpu --threads 2
 
 import argparse
 import json
-import os
-import socket
-import subprocess
-import sys
-import tempfile
 import time
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import httpx
-
 from benchmarks.machine import conditions, percentiles
+from benchmarks.serving import running_server
 
 SHORT = "Thank you, that is all I wanted to know today."
 LONG = (
@@ -105,32 +99,8 @@ def timed(work: Any) -> tuple[float, Any]:
 
 def start_to_ready(device: str, threads: int) -> float:
     """Seconds from the start of a server process until it has spoken its first sentence."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    with tempfile.TemporaryDirectory() as state:
-        environment = os.environ | {
-            "VOICEKIN_STATE_DIR": state, "VOICEKIN_DEVICE": device, "VOICEKIN_THREADS": str(threads),
-        }  # fmt: skip
-        migrate = [sys.executable, "-m", "api.cli", "doctor", "--migrate"]
-        subprocess.run(migrate, env=environment, check=True, stdout=subprocess.DEVNULL)
-        start = time.perf_counter()
-        server = subprocess.Popen(
-            [sys.executable, "-m", "api.cli", "serve", "--port", str(port)],
-            env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
-        try:
-            while time.perf_counter() - start < 120:
-                try:
-                    if httpx.get(f"http://127.0.0.1:{port}/health/ready", timeout=5).status_code == 200:
-                        return time.perf_counter() - start
-                except httpx.TransportError:
-                    pass
-                time.sleep(0.02)
-            raise TimeoutError("the server was not ready within 120 s")
-        finally:
-            server.terminate()
-            server.wait(30)
+    with running_server(device, threads) as (_, ready_s):
+        return ready_s
 
 
 if __name__ == "__main__":
