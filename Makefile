@@ -5,7 +5,7 @@ SUPPORTED := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))
 PYTHON ?= $(shell for python in python3 python3.12 python3.11 python3.13; do \
 	$$python -c '$(SUPPORTED)' 2>/dev/null && echo $$python && break; done)
 
-.PHONY: help gpu demo test lint format docs clean
+.PHONY: help gpu demo test lint format docs site clean
 
 help:
 	@echo "make demo    install, start a server, enrol the bundled clip, write demo.wav"
@@ -14,6 +14,7 @@ help:
 	@echo "make lint    style, types and import rules"
 	@echo "make format  rewrite the sources in the house's style"
 	@echo "make docs    write the pages that are made from the sources"
+	@echo "make site    build the pages of docs/ as a site, in build/site"
 	@echo "make clean   remove the state and the demo's output (not the environment)"
 
 demo: $(VENV)/.installed
@@ -40,6 +41,9 @@ format: $(VENV)/.installed-dev
 docs: $(VENV)/.installed
 	$(BIN)/python -c 'from api.report import settings_page; print(settings_page(), end="")' > docs/settings.md
 
+site: $(VENV)/.installed-docs
+	$(BIN)/mkdocs build --strict --config-file docs/site/mkdocs.yml
+
 clean:
 	rm -rf state demo.wav
 
@@ -53,4 +57,8 @@ $(VENV)/.installed: pyproject.toml | $(BIN)/python
 
 $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install $(PIP_ARGS) -e '.[dev,postgres]'
+	touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-docs: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install $(PIP_ARGS) -e '.[docs]'
 	touch $@ $(VENV)/.installed

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +13,9 @@ import httpx
 import pytest
 from asking import problem, speak, upload
 from encoder_media import recording, wav
-from servers import DATA, RunningServer, command, enrol, environment_of, migrate, start
+from servers import ADMIN_KEY, DATA, RunningServer, command, enrol, environment_of, migrate, start, with_key
+
+from tests.unit.deploy import image_files
 
 Starter = Callable[..., RunningServer]
 CLIP = wav(recording("woman")[: 3 * 16_000])
@@ -124,6 +127,50 @@ def test_a_folder_of_another_user_is_named_with_the_user_and_taken_once_it_is_gi
     assert str(tmp_path) not in words and str(tmp_path / "state") in server.log.read_text()
     _give(tmp_path / "state", FOREIGN_UID)
     server.wait_ready()
+
+
+def test_the_image_finds_all_it_needs_where_only_state_and_temporary_files_can_be_written(
+    tmp_path: Path, voice_dir: Path
+) -> None:
+    """The variables and the health check of deploy/Dockerfile, on this machine with its root mounted read-only."""
+    image = image_files.environment("Dockerfile")
+    places = {image["VOICEKIN_STATE_DIR"]: tmp_path / "state", "/tmp": tmp_path / "temporary"}
+    for place in places.values():
+        place.mkdir()
+    bound = " && ".join(f"mount --bind {place} {place}" for place in places.values())
+    locked = _own_namespace(f"{bound} && mount -o remount,bind,ro / && ! touch {tmp_path}/probe 2>/dev/null")
+    if not _works(*locked):
+        pytest.skip("this machine allows no mount namespaces, so its root cannot be made read-only")
+    moved = {name: _moved(value, places) for name, value in image.items()}
+    ours = environment_of(tmp_path / "state", voice_dir, ADMIN_KEY=ADMIN_KEY)
+    server_environment = ours | moved | {"VOICEKIN_HOST": "127.0.0.1", "TMPDIR": moved["HOME"]}
+    migrate(server_environment)
+    server = start(server_environment, tmp_path / "log", within=locked)
+    try:
+        server.wait_ready()
+        with with_key(server, ADMIN_KEY) as client:
+            speaker_id = enrol(client, "Sealed")
+            assert speak(client, speaker_id=speaker_id, text="Xqzt, gryzzk.").status_code == 200
+        assert _is_healthy(server)
+    finally:
+        _ended(server)
+    assert {path.name for path in (tmp_path / "temporary").iterdir()} <= {"cache"}
+    assert not _is_healthy(server)
+
+
+def _moved(value: str, places: dict[str, Path]) -> str:
+    """A path of the image where the test keeps it."""
+    for folder, place in places.items():
+        if value.startswith(folder):
+            return f"{place}{value.removeprefix(folder)}"
+    return value
+
+
+def _is_healthy(server: RunningServer) -> bool:
+    program, *words = image_files.health_check("Dockerfile")
+    assert program == "python"
+    environment = {**os.environ, "VOICEKIN_PORT": server.url.rsplit(":", 1)[1]}
+    return not subprocess.run([sys.executable, *words], env=environment, capture_output=True, check=False).returncode
 
 
 def test_nothing_needs_a_network(tmp_path: Path, voice_dir: Path) -> None:
