@@ -101,6 +101,8 @@ class Browser:
             shown = (each for each in found if each.is_displayed())
             named = next((each for each in shown if name in {each.text.strip(), each.accessible_name}), None)
             if named is not None:
+                # As a person would: out from under a message that stands at the foot of the window.
+                self.run("arguments[0].scrollIntoView({ block: 'center' })", named)
                 named.click()
             return named is not None
 
