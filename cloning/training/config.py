@@ -11,6 +11,7 @@ class Weights:
     """Factors of the generator's losses."""
 
     mel: float = 45.0
+    prior_mel: float = 15.0
     kl: float = 1.0
     duration: float = 1.0
     adversarial: float = 1.0
@@ -42,11 +43,17 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class TrainConfig:
-    """One run. `vector_noise` is added to each entry of a d-vector."""
+    """One run. `vector_noise` is added to each entry of a d-vector.
+
+    `prior_share` of the `n_segments` pieces that are decoded in a step are made from what the prior expects, with up to
+    `prior_noise` of its spread.
+    """
 
     shapes: tuple[Shape, ...] = (Shape(384, 104, 56), Shape(640, 160, 32), Shape(1024, 224, 20))
     n_segments: int = 64
+    prior_share: float = 0.25
     segment_frames: int = 32
+    prior_noise: float = 0.4
     conversion_rows: int = 16
     ema_decay: float = 0.999
     clip_norm: float = 20.0
@@ -58,3 +65,8 @@ class TrainConfig:
     weights: Weights = field(default_factory=Weights)
     schedule: Schedule = field(default_factory=Schedule)
     discriminators: DiscriminatorConfig = field(default_factory=DiscriminatorConfig)
+
+    @property
+    def n_prior_segments(self) -> int:
+        """How many of the pieces of a step are made from what the prior expects."""
+        return int(self.n_segments * self.prior_share)

@@ -4,6 +4,8 @@ Nothing in a step depends on values that the host would have to read, so that on
 as one graph for each batch shape.
 """
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -18,6 +20,8 @@ from cloning.training.config import TrainConfig
 from cloning.training.data import Batch, PackedCorpus, Shape
 from cloning.training.discriminators import Discriminators
 from cloning.training.losses import (
+    COARSE_RESOLUTIONS,
+    MEL_RESOLUTIONS,
     MelLoss,
     Resampler,
     SpeakerNetwork,
@@ -27,10 +31,23 @@ from cloning.training.losses import (
 )
 from cloning.training.sides import Side
 
-LOSSES = ("mel", "kl", "duration", "adversarial", "matching", "discriminator", "conversion")
+LOSSES = ("mel", "prior_mel", "kl", "duration", "adversarial", "matching", "discriminator", "conversion")
 SPEAKER_HZ = 16000
 PARTIAL_MELS = 160
 PARTIAL_S = 1.6
+
+
+@dataclass(frozen=True, slots=True)
+class Latents:
+    """A batch as the posterior heard it, before and after the flow, and as the prior expects it, frame by frame.
+
+    Shapes: all float32 (B, C, T).
+    """
+
+    z: Tensor
+    z_p: Tensor
+    m_p: Tensor
+    logs_p: Tensor
 
 
 class Learner:
@@ -46,7 +63,8 @@ class Learner:
         self.model = YourTTS(voice, with_posterior=True).to(self.device)
         self.judges = Discriminators(train.discriminators).to(self.device)
         self.spectrogram = LogSpectrogram(voice.audio).to(self.device)
-        self.mel_loss = MelLoss(voice.audio.sample_rate).to(self.device)
+        self.mel_loss = MelLoss(voice.audio.sample_rate, MEL_RESOLUTIONS).to(self.device)
+        self.prior_mel_loss = MelLoss(voice.audio.sample_rate, COARSE_RESOLUTIONS).to(self.device)
         self.resampler = Resampler(voice.audio.sample_rate, SPEAKER_HZ).to(self.device)
         self.parameters = list(self.model.parameters())
         self.average = [p.detach().clone() for p in self.parameters]
@@ -75,25 +93,27 @@ class Learner:
         weights = self.train.weights
         batch = self.corpus.batch(rows, shape)
         g = self._condition(batch, companions)
-        z, z_p, kl, duration = self._latents(batch, g)
+        latents, kl, duration = self._latents(batch, g)
         zero, good = torch.zeros((), device=self.device), torch.ones((), dtype=torch.bool, device=self.device)
         judged, adversarial, matching, converted = zero, zero, zero, zero
-        spoken, recorded = self._segments(batch, z, g)
-        mel = self.mel_loss(spoken, recorded)
+        spoken, recorded = self._segments(batch, latents, g)
+        n_heard = len(spoken) - self.train.n_prior_segments
+        mel = self.mel_loss(spoken[:n_heard], recorded[:n_heard])
+        prior_mel = self.prior_mel_loss(spoken[n_heard:], recorded[n_heard:]) if n_heard < len(spoken) else zero
         if adversary:
             judged, good = self._update_judges(spoken, recorded)
             adversarial, matching = self._judged(spoken, recorded)
         if conversion:
-            converted = self._conversion(batch, z_p.detach())
+            converted = self._conversion(batch, latents)
         loss = (
-            weights.mel * mel + weights.kl * kl + weights.duration * duration + weights.adversarial * adversarial
-            + weights.matching * matching + weights.conversion * converted
+            weights.mel * mel + weights.prior_mel * prior_mel + weights.kl * kl + weights.duration * duration
+            + weights.adversarial * adversarial + weights.matching * matching + weights.conversion * converted
         )  # fmt: skip
         good = good & self.voice_side.update(loss)
         with torch.no_grad():
             torch._foreach_lerp_(self.average, list[Tensor](self.parameters), 1 - self.train.ema_decay)
-            losses = torch.stack([mel, kl, duration, adversarial, matching, judged, converted, zero + 1]).float()
-            self.sums += torch.cat([torch.where(good, losses, 0.0), (~good)[None].float()])
+            losses = mel, prior_mel, kl, duration, adversarial, matching, judged, converted, zero + 1
+            self.sums += torch.cat([torch.where(good, torch.stack(losses).float(), 0.0), (~good)[None].float()])
 
     def _condition(self, batch: Batch, companions: Tensor) -> Tensor:
         """A point between the speaker's mean and another of the speaker's utterances, a little shaken."""
@@ -103,8 +123,8 @@ class Learner:
         with self.autocast():
             return self.model.condition(vector, batch.recordings)
 
-    def _latents(self, batch: Batch, g: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Latents z and z_p, and the losses of the prior and of the durations."""
+    def _latents(self, batch: Batch, g: Tensor) -> tuple[Latents, Tensor, Tensor]:
+        """The latents, and the losses of the prior and of the durations."""
         model, n_frames = self.model, batch.z_mask.shape[2]
         assert model.posterior is not None
         with self.autocast():
@@ -122,8 +142,8 @@ class Learner:
             :, None
         ] * batch.x_mask.squeeze(1)
         duration = (errors * trusted).sum() / trusted.sum().clamp(min=1)
-        kl = kl_loss(z_p, logs_q, expand(m_p, durations, n_frames), expand(logs_p, durations, n_frames), batch.z_mask)
-        return z, z_p, kl, duration
+        latents = Latents(z, z_p, expand(m_p, durations, n_frames), expand(logs_p, durations, n_frames))
+        return latents, kl_loss(z_p, logs_q, latents.m_p, latents.logs_p, batch.z_mask), duration
 
     @torch.no_grad()
     def _durations(self, batch: Batch, z_p: Tensor, m_p: Tensor, logs_p: Tensor) -> Tensor:
@@ -132,35 +152,59 @@ class Learner:
         found = search(score, batch.n_symbols, batch.n_frames)
         return torch.where((batch.aligned & self.own_alignments)[:, None], batch.durations, found)
 
-    def _segments(self, batch: Batch, z: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
-        """Random pieces of the batch, decoded, and the recordings that they should be. Shapes: float32 (S, n) twice."""
+    def _segments(self, batch: Batch, latents: Latents, g: Tensor) -> tuple[Tensor, Tensor]:
+        """Random pieces of the batch, decoded, and the recordings that they should be; those of the prior are last.
+
+        Shapes: float32 (S, n) twice.
+        """
         n, width, hop = self.train.n_segments, self.train.segment_frames, self.voice.audio.hop_length
-        rows = torch.arange(n, device=self.device) % len(z)
+        rows = torch.arange(n, device=self.device) % len(latents.z)
         start = self._starts(batch.n_frames[rows], width)
+        n_heard = n - self.train.n_prior_segments
         at = start[:, None] + torch.arange(width, device=self.device)
-        pieces = z.transpose(1, 2)[rows[:, None], at].transpose(1, 2)
+        pieces = [_frames(latents.z, rows[:n_heard], at[:n_heard])]
+        if n_heard < n:
+            pieces.append(self._of_prior(batch, latents, g, rows[n_heard:], start[n_heard:]))
         samples_at = start[:, None] * hop + torch.arange(width * hop, device=self.device)
         with self.autocast():
-            spoken = self.model.decoder(pieces, g[rows])
+            spoken = self.model.decoder(torch.cat(pieces), g[rows])
         return spoken, batch.audio[rows[:, None], samples_at]
+
+    def _of_prior(self, batch: Batch, latents: Latents, g: Tensor, rows: Tensor, start: Tensor) -> Tensor:
+        """Pieces as they are met in speaking: the prior's means with little noise, back through the flow.
+
+        Without them the decoder never hears in training what it hears in speaking.
+        Source: the idea of NaturalSpeech (Tan et al. 2022), section 3.4: gradients from speech made of the prior.
+        """
+        width, margin = self.train.segment_frames, self.model.flow.receptive_field_frames
+        at = start[:, None] + torch.arange(-margin, width + margin, device=self.device)
+        inside = (at >= 0) & (at < batch.n_frames[rows][:, None])
+        at, mask = at.clamp(0, latents.z.shape[2] - 1), inside[:, None].float()
+        noise = torch.rand(len(rows), 1, 1, device=self.device) * self.train.prior_noise
+        means, logs = _frames(latents.m_p, rows, at), _frames(latents.logs_p, rows, at)
+        z_p = (means + noise * torch.randn_like(means) * logs.exp()) * mask
+        with self.autocast():
+            z: Tensor = self.model.flow(z_p, mask, g[rows], reverse=True)
+        return z[:, :, margin : margin + width]
 
     def _starts(self, n_frames: Tensor, width: int) -> Tensor:
         room = (n_frames - width).clamp(min=0)
         return (torch.rand(len(room), device=self.device) * (room + 1)).long().clamp(max=room)
 
-    def _conversion(self, batch: Batch, z_p: Tensor) -> Tensor:
+    def _conversion(self, batch: Batch, latents: Latents) -> Tensor:
         """Speech of one person carried through the flow to another's d-vector must sound like that other.
 
-        The condition of half of the rows is the recording condition that the voice will speak as.
+        Every second row is what the prior expects, as in speaking. The condition of half of the rows is the recording
+        condition that the voice will speak as.
         Source: the speaker consistency loss of YourTTS (Casanova et al. 2022), section 3.1, on converted speech.
         """
-        n = min(self.train.conversion_rows, len(z_p))
+        n = min(self.train.conversion_rows, len(latents.z_p))
         width = -(-int(PARTIAL_S * 1.5 * self.voice.audio.sample_rate) // self.voice.audio.hop_length)
         long_enough = (batch.n_frames[:n] >= width).float()
-        at = (self._starts(batch.n_frames[:n], width)[:, None] + torch.arange(width, device=self.device)).clamp(
-            max=z_p.shape[2] - 1
-        )
-        pieces = z_p.transpose(1, 2)[:n].gather(1, at[:, :, None].expand(-1, -1, z_p.shape[1])).transpose(1, 2)
+        at = self._starts(batch.n_frames[:n], width)[:, None] + torch.arange(width, device=self.device)
+        rows, at = torch.arange(n, device=self.device), at.clamp(max=latents.z_p.shape[2] - 1)
+        expected = (rows % 2 == 1)[:, None, None]
+        pieces = _frames(torch.where(expected, latents.m_p[:n], latents.z_p[:n]).detach(), rows, at)
         target = self.corpus.speaker_vectors[batch.speakers].roll(7, 0)[:n]
         spoken_as = torch.full_like(batch.recordings[:n], self.voice.recording_id)
         recordings = torch.where(torch.rand(n, device=self.device) < 0.5, spoken_as, batch.recordings.roll(7, 0)[:n])
@@ -177,7 +221,7 @@ class Learner:
         with self.autocast():
             judgements = self.judges(torch.cat([recorded, spoken]))
         self.judges.requires_grad_(True)
-        return generator_losses(judgements, len(recorded))
+        return generator_losses(judgements, len(recorded), len(recorded) - self.train.n_prior_segments)
 
     def _update_judges(self, spoken: Tensor, recorded: Tensor) -> tuple[Tensor, Tensor]:
         """The judges' loss, and whether they took their step."""
@@ -185,3 +229,8 @@ class Learner:
             judgements = self.judges(torch.cat([recorded, spoken.detach()]))
         loss = discriminator_loss(judgements, len(recorded))
         return loss, self.judge_side.update(loss)
+
+
+def _frames(latents: Tensor, rows: Tensor, at: Tensor) -> Tensor:
+    """Frames `at` of each of the `rows`. Shapes: (B, C, T), int64 (S,), int64 (S, n) -> (S, C, n)."""
+    return latents.transpose(1, 2)[rows[:, None], at].transpose(1, 2)

@@ -9,7 +9,9 @@ from torch.nn import functional as F
 
 from cloning.training.discriminators import Judgement
 
+# n_fft, hop and mel bands of each spectrogram. Coarse: what a text decides, sounds and loudness, and not the pitch.
 MEL_RESOLUTIONS = ((512, 128, 40), (1024, 256, 80), (2048, 512, 128))
+COARSE_RESOLUTIONS = ((512, 128, 24),)
 
 
 class SpeakerNetwork(Protocol):
@@ -36,22 +38,23 @@ def mel_filters(sample_rate: int, n_fft: int, n_mels: int) -> Tensor:
 
 
 class MelLoss(nn.Module):
-    """Mean distance of log mel spectrograms over three resolutions. Shapes: float32 (B, n) twice -> ()."""
+    """Mean distance of log mel spectrograms over several resolutions. Shapes: float32 (B, n) twice -> ()."""
 
-    def __init__(self, sample_rate: int) -> None:
+    def __init__(self, sample_rate: int, resolutions: tuple[tuple[int, int, int], ...]) -> None:
         super().__init__()
-        for n_fft, _, n_mels in MEL_RESOLUTIONS:
+        self.resolutions = resolutions
+        for n_fft, _, n_mels in resolutions:
             self.register_buffer(f"filters_{n_fft}", mel_filters(sample_rate, n_fft, n_mels), persistent=False)
             self.register_buffer(f"window_{n_fft}", torch.hann_window(n_fft), persistent=False)
 
     def forward(self, spoken: Tensor, recorded: Tensor) -> Tensor:
         both, total = torch.cat([spoken, recorded]).float(), spoken.new_zeros(())
-        for n_fft, hop, _ in MEL_RESOLUTIONS:
+        for n_fft, hop, _ in self.resolutions:
             window, filters = getattr(self, f"window_{n_fft}"), getattr(self, f"filters_{n_fft}")
             spectrum = torch.stft(both, n_fft, hop, window=window, return_complex=True)
             magnitude = (spectrum.real.square() + spectrum.imag.square() + 1e-9).sqrt().transpose(1, 2)
             ours, theirs = (magnitude @ filters).clamp(min=1e-5).log().chunk(2)
-            total = total + (ours - theirs).abs().mean() / len(MEL_RESOLUTIONS)
+            total = total + (ours - theirs).abs().mean() / len(self.resolutions)
         return total
 
 
@@ -70,11 +73,15 @@ def discriminator_loss(judgements: list[Judgement], n_real: int) -> Tensor:
     return torch.stack(losses).sum()
 
 
-def generator_losses(judgements: list[Judgement], n_real: int) -> tuple[Tensor, Tensor]:
-    """The decoder's side of the game, and twice the distance of features of speech and recording."""
+def generator_losses(judgements: list[Judgement], n_real: int, n_heard: int) -> tuple[Tensor, Tensor]:
+    """The decoder's side of the game, and twice the distance of features of speech and recording.
+
+    Features are compared in the first `n_heard` pieces only: the others do not follow their recordings so closely.
+    """
     adversarial = torch.stack([((s[n_real:].float() - 1) ** 2).mean() for s, _ in judgements]).sum()
     features = [f.float() for _, of_judge in judgements for f in of_judge]
-    matching = torch.stack([(f[:n_real].detach() - f[n_real:]).abs().mean() for f in features])
+    heard = [(f[:n_heard].detach(), f[n_real : n_real + n_heard]) for f in features]
+    matching = torch.stack([(ours - theirs).abs().mean() for theirs, ours in heard])
     return adversarial, 2 * matching.sum()
 
 
