@@ -7,6 +7,7 @@ from importlib.metadata import version
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.middleware.cors import CORSMiddleware
+from fastapi_offline import FastAPIOffline
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
@@ -41,7 +42,10 @@ def create_app(settings: Settings) -> FastAPI:
         finally:
             await host.stop()
 
-    app = FastAPI(
+    # Its /docs loads everything from this server: on a machine without a network it is not a blank page.
+    app = FastAPIOffline(
+        redoc_url=None,
+        static_url="/docs-assets",
         title="Voicekin",
         version=version("voicekin"),
         description="Enrol a speaker from seconds of speech, then speak any text with its speaker_id.",

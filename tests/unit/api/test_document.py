@@ -2,9 +2,11 @@
 
 import ast
 import asyncio
+import re
 from pathlib import Path
 
 import pytest
+from starlette.testclient import TestClient
 from typer.main import get_command
 
 import api
@@ -24,6 +26,15 @@ NOT_OVER_HTTP = {"settings_invalid", "server_unreachable", "server_failed", "arc
 @pytest.fixture(scope="module")
 def document() -> dict[str, dict[str, dict[str, dict[str, object]]]]:
     return create_app(Settings()).openapi()
+
+
+def test_the_page_of_the_document_loads_everything_from_this_server() -> None:
+    client = TestClient(create_app(Settings()))
+    page = client.get("/docs")
+    loaded = re.findall(r"""(?:src|href)=["']([^"']+)""", page.text)
+    assert page.status_code == 200 and len(loaded) >= 3
+    assert "url: '/openapi.json'" in page.text
+    assert [client.get(address).status_code for address in loaded if address.startswith("/")] == [200] * len(loaded)
 
 
 def test_every_route_says_what_it_does(document: dict) -> None:
