@@ -15,7 +15,7 @@ from cloning.training.corpus import hold_out, read_manifest, with_warps
 from cloning.training.data import Mix, PackedCorpus, Sampler, Shape
 from cloning.training.discriminators import DiscriminatorConfig
 from cloning.training.errors import CorpusError, PackError, TrainingStopped
-from cloning.training.learner import Learner
+from cloning.training.learner import Latents, Learner
 from cloning.training.prepare import active_level_dbfs, load_samples, prepare
 from cloning.training.recipes import tiny_voice
 from cloning.training.run import Slice, train_config, train_slice
@@ -135,6 +135,7 @@ def test_a_few_steps_change_every_network_and_lower_the_mel_loss(pack_dir: Path,
     assert moved >= {"text_encoder", "durations", "flow", "decoder", "posterior", "speaker", "recordings"}, still
     assert reports[-1]["mel"] < reports[0]["mel"]
     assert reports[-1]["conversion"] > 0 and reports[-1]["discriminator"] > 0
+    assert reports[-1]["prior_mel"] > 0
     assert len((tmp_path / "log.jsonl").read_text().splitlines()) == 6
 
 
@@ -165,6 +166,21 @@ def test_the_corpus_s_own_alignment_is_used_until_it_is_due(pack_dir: Path, tmp_
     trainer.fit(600, max_steps=2)
     found = taught._durations(aligned, z_p, m_p, logs_p)
     assert not torch.equal(found, own) and int(found.sum()) == n_frames
+
+
+def test_pieces_of_the_prior_are_those_of_the_whole_sentence(pack_dir: Path) -> None:
+    taught = learner(pack_dir, replace(SMALL, prior_noise=0.0))
+    for coupling in taught.model.flow.couplings:
+        torch.nn.init.normal_(coupling.post.weight, std=0.1)
+    batch = taught.corpus.batch(torch.tensor([0, 5]), Shape(400, 80, 2))
+    means, g = torch.randn(2, 16, 400), torch.randn(2, 16)
+    latents = Latents(means, means, means, torch.zeros_like(means))
+    rows, start = torch.tensor([0, 1, 1, 0]), torch.tensor([0, 0, int(batch.n_frames[1]) - 32, 40])
+    whole = taught.model.flow(means * batch.z_mask, batch.z_mask, g, reverse=True)
+    pieces = taught._of_prior(batch, latents, g, rows, start)
+    assert not torch.allclose(whole, means * batch.z_mask, atol=0.1)
+    for piece, row, first in zip(pieces, rows.tolist(), start.tolist(), strict=True):
+        assert torch.allclose(piece, whole[row, :, first : first + 32], atol=1e-5)
 
 
 def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(pack_dir: Path, tmp_path: Path) -> None:
