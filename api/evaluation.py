@@ -4,7 +4,7 @@ import datetime
 import hashlib
 import json
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -58,12 +58,22 @@ def evaluate(  # noqa: PLR0913, PLR0917 - the options of a command
         head = _head(voice, plan, judges, {"corpus": corpus.name, "splits": _names(split), "speakers": len(people)})
     document = report(head, utterances)
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    out.write_text(_written(document), encoding="utf-8")
     if html:
         from api.evaluation_page import page
 
         html.write_text(page(document, sounds), encoding="utf-8")
     _show(document)
+
+
+def _written(document: Mapping[str, Any]) -> str:
+    """JSON with a line for each field and for each item of a list: small, and two of them can be compared by line."""
+    fields = []
+    for name, value in document.items():
+        items = [json.dumps(item, ensure_ascii=False) for item in (value if isinstance(value, list) else [value])]
+        text = ",\n".join(items)
+        fields.append(f"{json.dumps(name)}: " + (f"[\n{text}\n]" if isinstance(value, list) else text))
+    return "{\n" + ",\n".join(fields) + "\n}\n"
 
 
 def _ears(decoder: "Decoder") -> "Ears":
