@@ -67,9 +67,10 @@ class Settings(BaseSettings):
     device: str = Field(
         default="cpu", pattern=r"^(cpu|cuda(:\d+)?)$", description="Where the networks run: cpu or cuda:N."
     )
-    engine: Literal["eager", "cuda-graph", "onnx"] = Field(
+    engine: Literal["eager", "cuda-graph", "onnx", "tensorrt"] = Field(
         default="eager",
-        description="How the networks run: eager, cuda-graph (GPU), onnx (CPU, after `voicekin engines build`).",
+        description="How the networks run: eager, cuda-graph (GPU), or after `voicekin engines build` onnx (CPU) "
+        "or tensorrt (GPU).",
     )
     engine_falls_back: bool = Field(
         default=True,

@@ -7,18 +7,20 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from cloning.config import VoiceConfig
 from cloning.engines import batches
 from cloning.engines.base import Part, Planned
 from cloning.engines.batches import DevicePrior, NoiseInput
 from cloning.engines.buckets import bucket, group_by_length, ladder
 from cloning.engines.windows import Span, divided, first_part_frames, widened
-from cloning.model import PriorInput, YourTTS
+from cloning.model import PriorInput
 from cloning.types import FloatArray, Sentence
 
 _LEAST_SYMBOLS = 64
@@ -27,6 +29,19 @@ _SILENCE = np.zeros(0, np.float32)
 # Something to run, and the same made so that it can be run again on the same memory.
 Run = Callable[[], None]
 Record = Callable[[Run], Run]
+
+
+class Networks(Protocol):
+    """The two phases of a voice, as `cloning.model.YourTTS` has them, by whatever runs them."""
+
+    config: VoiceConfig
+    receptive_field_frames: int
+
+    def prior(self, batch: PriorInput) -> tuple[Tensor, Tensor, Tensor]:
+        """Shapes: as `YourTTS.prior`."""
+
+    def decode(self, m_p: Tensor, logs_p: Tensor, durations: Tensor, d_vectors: Tensor, noise: Tensor) -> Tensor:
+        """Shapes: as `YourTTS.decode`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +57,11 @@ class Shapes:
     most_area: int
 
     @classmethod
-    def of(cls, model: YourTTS, max_batch: int = 32, most_frames: int = 1024, most_area: int = 16384) -> "Shapes":
+    def of(cls, networks: Networks, max_batch: int = 32, most_frames: int = 1024, most_area: int = 16384) -> "Shapes":
         """Shapes for all sentences that the voice's front end makes; `max_batch` is a power of two."""
         # A window must hold more than what is computed only to be cut away.
-        frames = ladder(64, max(most_frames, 4 * model.receptive_field_frames))
-        symbols = ladder(32, max(_LEAST_SYMBOLS, model.config.text.max_symbols))
+        frames = ladder(64, max(most_frames, 4 * networks.receptive_field_frames))
+        symbols = ladder(32, max(_LEAST_SYMBOLS, networks.config.text.max_symbols))
         return cls(tuple(1 << i for i in range(max_batch.bit_length())), symbols, frames, max(most_area, frames[-1]))
 
 
@@ -99,15 +114,15 @@ class BucketedEngine:
     name = "bucketed"
 
     def __init__(
-        self, model: YourTTS, device: torch.device, shapes: Shapes, record: Record,
+        self, networks: Networks, device: torch.device, shapes: Shapes, record: Record,
         on_stream: Callable[[], AbstractContextManager[object]],
     ) -> None:  # fmt: skip
         self.device, self.max_batch = str(device), shapes.sentences[-1]
-        self._model, self._device, self._shapes, self._config = model, device, shapes, model.config
+        self._networks, self._device, self._shapes, self._config = networks, device, shapes, networks.config
         self._record, self._on_stream = record, on_stream
         self._recorded: dict[tuple[str, int, int], _Recorded] = {}
-        self._reach = model.receptive_field_frames
-        first = first_part_frames(model.config.audio.frame_s)
+        self._reach = networks.receptive_field_frames
+        first = first_part_frames(networks.config.audio.frame_s)
         # More is for nothing where it needs no larger bucket.
         self.first_part_frames = bucket(min(first + self._reach, shapes.frames[-1]), shapes.frames) - self._reach
         with torch.inference_mode():
@@ -150,7 +165,6 @@ class BucketedEngine:
         """Gives the device's memory back."""
         self._recorded.clear()
         self._memory = Memory(self._device)
-        self._model.to("meta")
 
     def _groups(self, parts: Sequence[Part]) -> Iterator[list[int]]:
         """Indices of parts that share a batch, which is no larger than the largest shape."""
@@ -208,7 +222,7 @@ class BucketedEngine:
             at("logs_p_out", n, channels, width),
             at("durations_out", n, width),
         )
-        return self._at(("prior", n, width), inputs, outputs, lambda: self._model.prior(PriorInput(*inputs)))
+        return self._at(("prior", n, width), inputs, outputs, lambda: self._networks.prior(PriorInput(*inputs)))
 
     def _decode_at(self, n: int, width: int) -> _Recorded:
         at, channels, symbols = self._memory.at, self._config.text_encoder.hidden, self._shapes.symbols[-1]
@@ -221,7 +235,7 @@ class BucketedEngine:
         def network() -> tuple[Tensor, ...]:
             m_p, logs_p, d_vectors, durations = sentence
             drawn = NoiseInput(*noise).drawn(channels, width)
-            return (self._model.decode(m_p, logs_p, durations, d_vectors, drawn),)
+            return (self._networks.decode(m_p, logs_p, durations, d_vectors, drawn),)
 
         samples = at("samples", n, width * self._config.audio.hop_length)
         return self._at(("decode", n, width), (*sentence, *noise), (samples,), network)

@@ -9,21 +9,21 @@ from typing import Literal
 import torch
 
 from cloning.bundle import load_info, load_model
-from cloning.engines import plans
+from cloning.engines import onnx_plans
 from cloning.engines.base import Engine
 from cloning.engines.eager import EagerEngine
 from cloning.errors import EngineError
 
 _log = logging.getLogger(__name__)
 
-EngineName = Literal["eager", "cuda-graph", "onnx"]
+EngineName = Literal["eager", "cuda-graph", "onnx", "tensorrt"]
 
 
 @dataclass(frozen=True, slots=True)
 class EngineChoice:
     """How networks run. With `falls_back` the engine `eager` takes the place of one that cannot be opened.
 
-    `threads` None are all cores that this process may use. `plans_dir` is where `voicekin engines build` puts graphs.
+    `threads` None are all cores that this process may use. `plans_dir` is where `voicekin engines build` puts plans.
     """
 
     name: EngineName = "eager"
@@ -39,8 +39,7 @@ def open_engine(bundle_dir: Path, choice: EngineChoice) -> Engine:
     Raises: BundleError; EngineError (`engine_unavailable`) where the device is not there, or the engine cannot be
         opened and nothing may take its place.
     """
-    if choice.device.startswith("cuda") and not torch.cuda.is_available():
-        raise EngineError("engine_unavailable", f"no CUDA device was found for {choice.device!r}; use `cpu`")
+    device_of(choice.device)
     threads = choice.threads or max(1, len(os.sched_getaffinity(0)))
     if choice.device == "cpu":
         torch.set_num_threads(threads)
@@ -53,11 +52,20 @@ def open_engine(bundle_dir: Path, choice: EngineChoice) -> Engine:
         return _eager(bundle_dir, choice)
 
 
+def device_of(name: str) -> torch.device:
+    """torch's device of a name. Raises: EngineError (`engine_unavailable`) where it is not there."""
+    if name.startswith("cuda") and not torch.cuda.is_available():
+        raise EngineError("engine_unavailable", f"no CUDA device was found for {name!r}; use `cpu`")
+    return torch.device(name)
+
+
 def _open(bundle_dir: Path, choice: EngineChoice, threads: int) -> Engine:
     if choice.name == "onnx":
         return _onnx(bundle_dir, choice, threads)
     if choice.name == "cuda-graph":
         return _cuda_graph(bundle_dir, choice)
+    if choice.name == "tensorrt":
+        return _tensorrt(bundle_dir, choice)
     return _eager(bundle_dir, choice)
 
 
@@ -69,12 +77,34 @@ def _eager(bundle_dir: Path, choice: EngineChoice) -> Engine:
 def _cuda_graph(bundle_dir: Path, choice: EngineChoice) -> Engine:
     from cloning.engines.cuda_graph import CudaGraphEngine
 
-    if not choice.device.startswith("cuda"):
-        raise EngineError("engine_unavailable", f"the engine cuda-graph needs a CUDA device, not {choice.device!r}")
-    device = torch.device(choice.device)
+    device = _cuda_device(choice)
     engine = CudaGraphEngine.gated(load_model(bundle_dir, device), device)
     engine.warm_up()
     return engine
+
+
+def _tensorrt(bundle_dir: Path, choice: EngineChoice) -> Engine:
+    from cloning.engines import tensorrt_plans
+    from cloning.engines.tensorrt import TensorRTEngine
+
+    device = _cuda_device(choice)
+    plan = tensorrt_plans.read(bundle_dir, _plans_dir(choice), device)
+    engine = TensorRTEngine(plan.folder, load_info(bundle_dir).voice, device)
+    engine.warm_up()
+    engine.save_kernels()
+    return engine
+
+
+def _cuda_device(choice: EngineChoice) -> torch.device:
+    if not choice.device.startswith("cuda"):
+        raise EngineError("engine_unavailable", f"the engine {choice.name} needs a CUDA device, not {choice.device!r}")
+    return torch.device(choice.device)
+
+
+def _plans_dir(choice: EngineChoice) -> Path:
+    if choice.plans_dir is None:
+        raise EngineError("engine_unavailable", f"the engine {choice.name} needs a folder of plans")
+    return choice.plans_dir
 
 
 def _onnx(bundle_dir: Path, choice: EngineChoice, threads: int) -> Engine:
@@ -82,6 +112,5 @@ def _onnx(bundle_dir: Path, choice: EngineChoice, threads: int) -> Engine:
 
     if choice.device != "cpu":
         raise EngineError("engine_unavailable", f"the engine onnx runs on `cpu`, not on {choice.device!r}")
-    if choice.plans_dir is None:
-        raise EngineError("engine_unavailable", "the engine onnx needs a folder of plans")
-    return OnnxEngine(plans.read(bundle_dir, choice.plans_dir).folder, load_info(bundle_dir).voice, threads)
+    plan = onnx_plans.read(bundle_dir, _plans_dir(choice))
+    return OnnxEngine(plan.folder, load_info(bundle_dir).voice, threads)

@@ -5,8 +5,8 @@
 - decoder: float16 up to its last layer; the spectrum, the inverse transform and the sums over frames stay float32.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -18,25 +18,40 @@ from cloning.types import FloatArray, Sentence
 # The largest mean distance of log spectra, and the largest share of the signal's power that may be error.
 MOST_DB = 1.0
 MOST_ERROR_DB = -30.0
+# The least cosine of the speaker encoder's vectors of what both engines said.
+LEAST_LIKENESS = 0.99
+# A duration is rounded: where a change of its length by this share moves it, either side of the border is right.
+BORDER = 1e-4
 _FLOOR_DB = -80.0
 _N_FFT = 1024
+
+
+# Samples of two engines and their rate, to how alike their speakers are: a cosine.
+Likeness = Callable[[FloatArray, FloatArray, int], float]
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """How an engine's speech differs from its oracle's, the worst of all sentences.
 
-    `spectral_db` is the mean distance of log spectra, `error_db` the power of the difference against the signal's.
+    `spectral_db` is the mean distance of log spectra, `error_db` the power of the difference against the signal's,
+    `likeness` the speaker encoder's cosine, 1 where none listened. `n_on_border` durations were rounded to the other
+    side of a border that they lay on.
     """
 
     finite: bool
     same_durations: bool
     spectral_db: float
     error_db: float
+    likeness: float = 1.0
+    n_on_border: int = 0
+    n_sentences: int = 1
 
     @property
     def passed(self) -> bool:
-        return self.finite and self.same_durations and self.spectral_db <= MOST_DB and self.error_db <= MOST_ERROR_DB
+        same = self.finite and self.same_durations
+        near = self.spectral_db <= MOST_DB and self.error_db <= MOST_ERROR_DB
+        return same and near and self.likeness >= LEAST_LIKENESS
 
 
 def to_half(model: YourTTS) -> YourTTS:
@@ -48,20 +63,50 @@ def to_half(model: YourTTS) -> YourTTS:
     return model
 
 
-def compare(engine: Engine, oracle: Engine, sentences: Sequence[Sentence]) -> Verdict:
+def compare(
+    engine: Engine, oracle: Engine, sentences: Sequence[Sentence], likeness: Likeness | None = None, rate_hz: int = 0
+) -> Verdict:
     """Speaks the sentences with both, each planned by its own first phase, in batches as large as the engine takes."""
     found = []
     for first in range(0, len(sentences), engine.max_batch):
-        batch = sentences[first : first + engine.max_batch]
-        ours, theirs = engine.prior(batch), [oracle.prior([sentence])[0] for sentence in batch]
-        sounds = engine.decode([plan.whole() for plan in ours])
-        found += [_verdict(a, b, x, oracle) for a, b, x in zip(ours, theirs, sounds, strict=True)]
+        ours = engine.prior(sentences[first : first + engine.max_batch])
+        for plan, samples in zip(ours, engine.decode([plan.whole() for plan in ours]), strict=True):
+            verdict, expected = _verdict(plan, samples, oracle)
+            if likeness and verdict.passed:
+                verdict = replace(verdict, likeness=likeness(samples, expected, rate_hz))
+            found.append(verdict)
+    return worst(found)
+
+
+def worst(verdicts: Sequence[Verdict]) -> Verdict:
+    """The worst of each measure."""
     return Verdict(
-        all(v.finite for v in found),
-        all(v.same_durations for v in found),
-        max(v.spectral_db for v in found),
-        max(v.error_db for v in found),
+        all(v.finite for v in verdicts),
+        all(v.same_durations for v in verdicts),
+        max(v.spectral_db for v in verdicts),
+        max(v.error_db for v in verdicts),
+        min(v.likeness for v in verdicts),
+        sum(v.n_on_border for v in verdicts),
+        sum(v.n_sentences for v in verdicts),
     )
+
+
+def at_all_shapes(model: YourTTS, oracle: Engine, max_batch: int, most_frames: int) -> list[list[Sentence]]:
+    """Batches of the least, a common and the largest shape of an engine, and one that is longer than its longest.
+
+    An engine that has windows of `most_frames` must divide the last into several.
+    """
+    drawn = drawn_sentences(model, max_batch)
+    (least, common), longest = (drawn[0], drawn[len(drawn) // 2]), drawn[-1]
+    (planned,) = oracle.prior([longest])
+
+    def lasting(sentence: Sentence, n_frames: float) -> Sentence:
+        scale = sentence.options.length_scale * n_frames / planned.n_frames
+        return replace(sentence, options=replace(sentence.options, length_scale=scale))
+
+    # A little less than the longest: whole frames are not divided evenly.
+    full = [replace(lasting(longest, 0.95 * most_frames), d_vector=s.d_vector) for s in drawn]
+    return [[least], [common], full, [lasting(longest, 1.5 * most_frames)]]
 
 
 def drawn_sentences(model: YourTTS, n: int) -> list[Sentence]:
@@ -78,14 +123,27 @@ def drawn_sentences(model: YourTTS, n: int) -> list[Sentence]:
     return drawn
 
 
-def _verdict(ours: Planned, theirs: Planned, samples: FloatArray, oracle: Engine) -> Verdict:
-    if not np.array_equal(ours.durations, theirs.durations) or not np.isfinite(samples).all():
-        same = np.array_equal(ours.durations, theirs.durations)
-        return Verdict(bool(np.isfinite(samples).all()), same, float("inf"), float("inf"))
-    (expected,) = oracle.decode([theirs.whole()])
+def _verdict(ours: Planned, samples: FloatArray, oracle: Engine) -> tuple[Verdict, FloatArray]:
+    """The verdict on one sentence, and the oracle's samples for the durations of ours."""
+    (theirs,) = oracle.prior([ours.sentence])
+    finite, moved = bool(np.isfinite(samples).all()), int((ours.durations != theirs.durations).sum())
+    same = not moved or _on_border(ours, oracle)
+    if not (finite and same):
+        return Verdict(finite, same, float("inf"), float("inf")), samples
+    (expected,) = oracle.decode([replace(theirs, durations=ours.durations).whole()])
     error = float(np.square(samples - expected).mean() / max(1e-12, float(np.square(expected).mean())))
     spectral_db = float(np.abs(_log_spectrum(samples) - _log_spectrum(expected)).mean())
-    return Verdict(True, True, spectral_db, 10 * float(np.log10(max(1e-12, error))))
+    return Verdict(True, True, spectral_db, 10 * float(np.log10(max(1e-12, error))), n_on_border=moved), expected
+
+
+def _on_border(ours: Planned, oracle: Engine) -> bool:
+    """Whether each duration is one that the oracle gives for a length that hardly differs."""
+    sentence = ours.sentence
+    least, most = (
+        oracle.prior([replace(sentence, options=replace(sentence.options, length_scale=scale))])[0].durations
+        for scale in (sentence.options.length_scale * (1 - BORDER), sentence.options.length_scale * (1 + BORDER))
+    )
+    return bool(((least <= ours.durations) & (ours.durations <= most)).all())
 
 
 def _log_spectrum(samples: FloatArray) -> FloatArray:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from cloning import bundle
-from cloning.engines import plans
+from cloning.engines import onnx_plans, plans
 from cloning.engines.choice import EngineChoice, open_engine
 from cloning.errors import EngineError
 from cloning.exporters.onnx import DECODE
@@ -34,7 +34,7 @@ def voice_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def built(voice_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("plans")
-    plans.build(voice_dir, root)
+    onnx_plans.build(voice_dir, root)
     return root
 
 
@@ -45,17 +45,17 @@ def root(built: Path, tmp_path: Path) -> Path:
 
 def test_a_plan_says_what_it_is(voice_dir: Path, root: Path) -> None:
     (plan,) = plans.listed(root)
-    assert plan == plans.read(voice_dir, root)
+    assert plan == onnx_plans.read(voice_dir, root)
     assert (plan.model_id, plan.engine, plan.problem) == (bundle.load_info(voice_dir).model_id, "onnx", "")
     assert plan.n_bytes > 10_000
     assert 0 < plan.difference < 1e-3
-    assert plans.verified(voice_dir, root).difference == pytest.approx(plan.difference)
+    assert onnx_plans.verified(voice_dir, root).difference == pytest.approx(plan.difference)
 
 
 def test_building_again_replaces_a_plan_and_leaves_nothing_else(voice_dir: Path, root: Path) -> None:
     (old,) = plans.listed(root)
     (old.folder / DECODE).write_bytes(b"damaged")
-    assert plans.build(voice_dir, root).problem == ""
+    assert onnx_plans.build(voice_dir, root).problem == ""
     assert [path.name for path in root.iterdir()] == [old.folder.name]
 
 
@@ -87,9 +87,9 @@ def test_a_plan_that_does_not_fit_is_refused_with_the_command_that_mends_it(
     (plan,) = plans.listed(root)
     damage(plan.folder)
     with pytest.raises(EngineError, match=words) as caught:
-        plans.read(voice_dir, root)
+        onnx_plans.read(voice_dir, root)
     assert caught.value.code == "engine_unavailable"
-    assert caught.value.message.endswith("build it: voicekin engines build")
+    assert caught.value.message.endswith("mend it: voicekin engines build --engine onnx")
 
 
 def test_a_voice_that_was_trained_on_needs_a_plan_of_its_own(voice_dir: Path, root: Path, tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_a_voice_that_was_trained_on_needs_a_plan_of_its_own(voice_dir: Path, ro
     config = tiny_voice(ENCODER)
     bundle.save(tmp_path / "tiny", config, YourTTS(config).state_dict(), "# tiny\n")
     with pytest.raises(EngineError, match="is missing"):
-        plans.read(tmp_path / "tiny", root)
+        onnx_plans.read(tmp_path / "tiny", root)
 
 
 def test_the_engine_onnx_speaks_as_eager_does(voice_dir: Path, root: Path) -> None:
