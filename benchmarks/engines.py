@@ -1,11 +1,14 @@
 """The engines side by side in one process: the same sentences, speakers and weights, from token ids to samples.
 
-python -m benchmarks.engines --device cpu --threads 2
-python -m benchmarks.engines --device cuda --out benchmarks/results
+python -m benchmarks.engines --device cpu --threads 2 --runs 3
+python -m benchmarks.engines --device cuda --runs 50 --out benchmarks/results
+
+TensorRT takes part where it is installed; TensorRT-RTX also on a card that it does not support, which the result says.
 """
 
 import argparse
 import json
+import os
 import tempfile
 import time
 from collections.abc import Callable
@@ -20,8 +23,9 @@ from benchmarks.machine import conditions
 from benchmarks.voices_by_size import NAMES, open_model
 from cloning.engines.base import Engine, Part, Planned
 from cloning.engines.eager import EagerEngine
-from cloning.engines.precision import compare, drawn_sentences
+from cloning.engines.precision import compare
 from cloning.engines.windows import next_span
+from cloning.errors import EngineError
 from cloning.model import YourTTS
 from cloning.scheduler import MOST_FRAMES
 from cloning.types import Sentence, SpeechOptions
@@ -38,6 +42,7 @@ def main() -> None:
     options.add_argument("--device", default="cpu")
     options.add_argument("--threads", type=int, default=2)
     options.add_argument("--voices", nargs="+", default=list(NAMES), choices=NAMES)
+    options.add_argument("--engines", nargs="+", help="by default all that the device has")
     options.add_argument("--runs", type=int, default=0, help="of each figure; by default 200 on a GPU, 15 on a CPU")
     options.add_argument("--tuned", action="store_true", help="let cuDNN try its algorithms for each shape")
     options.add_argument("--out", type=Path, default=Path("benchmarks/results"))
@@ -49,61 +54,111 @@ def main() -> None:
     voices: dict[str, Any] = {}
     result = {
         "conditions": conditions(chosen.device),
+        # What else the machine was doing, in busy cores.
+        "load": round(os.getloadavg()[0], 1),
         "runs": runs,
         "tuned": chosen.tuned,
         "symbols_per_s": SYMBOLS_PER_S,
         "voices": voices,
     }
     for name in chosen.voices:
-        voices[name] = measure_voice(name, device, runs)
+        voices[name] = measure_voice(name, device, runs, chosen.engines)
     chosen.out.mkdir(parents=True, exist_ok=True)
     path = chosen.out / f"engines-{device.type}{'-tuned' if chosen.tuned else ''}.json"
     path.write_text(json.dumps(result, indent=1) + "\n")
     print(json.dumps(result, indent=1))
 
 
-def measure_voice(name: str, device: torch.device, runs: int) -> dict[str, Any]:
-    """All engines of one voice."""
+def measure_voice(name: str, device: torch.device, runs: int, chosen: list[str] | None = None) -> dict[str, Any]:
+    """All engines of one voice, or those that are chosen."""
     model = open_model(name, device)
     found: dict[str, Any] = {"model": model.config.name, "gflop_per_audio_s": round(gflop_per_audio_s(model), 2)}
-    for make in makers(device):
+    for engine_name, make in makers(device).items():
+        if chosen and engine_name not in chosen:
+            continue
         started = time.perf_counter()
-        engine = make(open_model(name, device))
+        engine, facts = make(name, device)
         opened_s = time.perf_counter() - started
-        figures = measure_engine(engine, model, runs) | {"open_s": round(opened_s, 2)}
-        if not isinstance(engine, EagerEngine):
-            verdict = compare(engine, EagerEngine(model, device), drawn_sentences(model, 24))
-            figures["against_eager"] = {
-                "passed": verdict.passed,
-                "same_durations": verdict.same_durations,
-                "spectral_db": round(verdict.spectral_db, 3),
-                "error_db": round(verdict.error_db, 1),
-            }
-        found[engine.name] = figures
-        print(name, engine.name, json.dumps(figures), flush=True)
+        figures = measure_engine(engine, model, runs) | {"open_s": round(opened_s, 2)} | facts
+        if engine_name != "eager":
+            figures["against_eager"] = likened(engine, model, device)
+        found[engine_name] = figures
+        print(name, engine_name, json.dumps(figures), flush=True)
         engine.close()
         if device.type == "cuda":
             torch.cuda.empty_cache()
     return found
 
 
-def makers(device: torch.device) -> list[Callable[[YourTTS], Engine]]:
-    """What makes each engine that runs on a device."""
-    if device.type == "cuda":
-        from cloning.engines.cuda_graph import CudaGraphEngine
+def likened(engine: Engine, model: YourTTS, device: torch.device) -> dict[str, Any]:
+    """How far two sentences are from torch's."""
+    sentences = [sentence(model, seconds, i) for i, seconds in enumerate(SECONDS)]
+    verdict = compare(engine, EagerEngine(model, device), sentences)
+    return {
+        "passed": verdict.passed,
+        "same_durations": verdict.same_durations,
+        "spectral_db": round(verdict.spectral_db, 3),
+        "error_db": round(verdict.error_db, 1),
+    }
 
-        return [lambda model: EagerEngine(model, device), lambda model: CudaGraphEngine.gated(model, device)]
-    return [lambda model: EagerEngine(model, device), onnx_engine]
+
+Made = tuple[Engine, dict[str, Any]]
 
 
-def onnx_engine(model: YourTTS) -> Engine:
+def makers(device: torch.device) -> dict[str, Callable[[str, torch.device], Made]]:
+    """What makes each engine that runs on a device, with facts about how it was made."""
+    if device.type != "cuda":
+        return {"eager": eager, "onnx": onnx_engine}
+    from cloning.engines.tensorrt_library import find_library
+
+    found = {"eager": eager, "cuda-graph": cuda_graphs}
+    try:
+        find_library()
+    except EngineError as error:
+        print(f"without TensorRT: {error.message}", flush=True)
+        return found
+    return found | {"tensorrt": tensorrt}
+
+
+def eager(name: str, device: torch.device) -> Made:
+    """The networks as they are written."""
+    return EagerEngine(open_model(name, device), device), {}
+
+
+def cuda_graphs(name: str, device: torch.device) -> Made:
+    """As a server opens them."""
+    from cloning.engines.cuda_graph import CudaGraphEngine
+
+    return CudaGraphEngine.gated(open_model(name, device), device), {}
+
+
+def onnx_engine(name: str, device: torch.device) -> Made:
     """A voice exported anew."""
     from cloning.engines.onnx import OnnxEngine
-    from cloning.exporters.onnx import export
+    from cloning.exporters.onnx import write_graphs
 
+    model = open_model(name, device)
     with tempfile.TemporaryDirectory() as folder:
-        export(model, Path(folder))
-        return OnnxEngine(Path(folder), model.config, torch.get_num_threads())
+        write_graphs(model, Path(folder))
+        return OnnxEngine(Path(folder), model.config, torch.get_num_threads()), {}
+
+
+def tensorrt(name: str, device: torch.device) -> Made:
+    """A voice exported and built anew in half precision."""
+    from cloning.engines.tensorrt import TensorRTEngine
+    from cloning.engines.tensorrt_library import find_library
+    from cloning.engines.tensorrt_plans import build_into, export
+
+    model, started = open_model(name, torch.device("cpu")), time.perf_counter()
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        export(model, folder, "float16")
+        exported = time.perf_counter()
+        build_into(folder, folder, model, folder / "timing.cache")
+        built = time.perf_counter()
+        engine = TensorRTEngine(folder, model.config, device, any_card=True)
+    facts = {"library": find_library().name, "card_supported": engine.card_supported}
+    return engine, facts | {"export_s": round(exported - started, 1), "build_s": round(built - exported, 1)}
 
 
 def measure_engine(engine: Engine, model: YourTTS, runs: int) -> dict[str, Any]:
@@ -116,7 +171,7 @@ def measure_engine(engine: Engine, model: YourTTS, runs: int) -> dict[str, Any]:
         figures[f"first_part_{key}"] = timed(lambda one=one: speak_first(engine, model, one), runs)
     mixed = [MIXED_S[i % len(MIXED_S)] for i in range(max(engine.max_batch, len(MIXED_S)))]
     batch = [sentence(model, seconds, i) for i, seconds in enumerate(mixed)]
-    n_runs = max(3, runs // 5)
+    n_runs = max(1, runs // 5)
     total_s = sum(mixed)
     figures["throughput"] = timed(lambda: speak(engine, model, batch), n_runs, total_s) | {
         "sentences": len(batch), "audio_s": total_s,
@@ -163,7 +218,7 @@ def speak_first(engine: Engine, model: YourTTS, sentences: list[Sentence]) -> No
 
 def timed(work: Callable[[], None], runs: int, audio_s: float | None = None) -> dict[str, float]:
     """Percentiles of the host's clock, after runs that are not counted."""
-    for _ in range(3):
+    for _ in range(min(3, runs)):
         work()
     seconds = []
     for _ in range(runs):

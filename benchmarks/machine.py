@@ -9,7 +9,18 @@ from typing import Any
 import numpy as np
 import torch
 
-PACKAGES = ("torch", "numpy", "faiss-cpu", "faiss-gpu", "sqlalchemy", "fastapi", "av", "soundfile", "hibari-tts")
+PACKAGES = (
+    "torch",
+    "numpy",
+    "faiss-cpu",
+    "faiss-gpu",
+    "sqlalchemy",
+    "fastapi",
+    "av",
+    "soundfile",
+    "hibari-tts",
+    "onnxruntime",
+)
 
 
 def conditions(device: str) -> dict[str, Any]:

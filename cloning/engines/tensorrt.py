@@ -49,8 +49,7 @@ class Network:
         library.complaints.clear()
         # An engine needs the runtime that loaded it.
         self._runtime, plan = library.module.Runtime(library.logger), path.read_bytes()
-        if library.is_rtx:
-            _check_card(library, self._runtime, plan, path.name, any_card)
+        self.card_supported = not library.is_rtx or _supports_card(library, self._runtime, plan, path.name, any_card)
         self._engine = self._runtime.deserialize_cuda_engine(plan)
         if self._engine is None:
             raise EngineError("engine_unavailable", library.failure(f"{path.name} cannot be loaded").message)
@@ -181,6 +180,11 @@ class Networks:
         given = {"m_p": m_p, "logs_p": logs_p, "durations": durations, "d_vectors": d_vectors, "noise": noise}
         return self._decode(given)["samples"]
 
+    @property
+    def card_supported(self) -> bool:
+        """Whether this TensorRT means its engines to run on this card."""
+        return self._prior.card_supported and self._decode.card_supported
+
     def save_kernels(self) -> None:
         """As `Network.save_kernels`, of both."""
         for network in (self._prior, self._decode):
@@ -199,6 +203,7 @@ class TensorRTEngine(GraphEngine):
     def __init__(self, folder: Path, config: VoiceConfig, device: torch.device, any_card: bool = False) -> None:
         """Raises: EngineError (`engine_unavailable`) where TensorRT or an engine cannot be loaded."""
         self._plans = Networks(folder, config, device, any_card)
+        self.card_supported = self._plans.card_supported
         super().__init__(self._plans, device, shapes_of(config))
 
     def save_kernels(self) -> None:
@@ -217,16 +222,19 @@ def _outline(config: VoiceConfig) -> YourTTS:
         return YourTTS(config)
 
 
-def _check_card(library: Library, runtime: Any, plan: bytes, name: str, any_card: bool) -> None:
-    """Raises: EngineError (`engine_unavailable`) where TensorRT-RTX says that the plan does not run here."""
+def _supports_card(library: Library, runtime: Any, plan: bytes, name: str, any_card: bool) -> bool:
+    """Whether TensorRT-RTX means this card to run the plan.
+
+    Raises: EngineError (`engine_unavailable`) where it says no, or says so for another reason than the card's kind.
+    """
     trt = library.module
     validity, why = runtime.get_engine_validity(plan)
     if validity != trt.EngineValidity.INVALID:
-        return
+        return True
     faults = [fault for fault, bit in trt.EngineInvalidityDiagnostics.__members__.items() if int(why) & int(bit)]
     if any_card and faults == ["UNSUPPORTED_CC"]:
         _log.warning("%s does not support this card; its results need a comparison", library.name)
-        return
+        return False
     words = ", ".join(faults) or "no usable card or driver"
     raise EngineError("engine_unavailable", f"{library.name} cannot run {name} here: {words}")
 
