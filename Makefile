@@ -1,16 +1,19 @@
 VENV ?= .venv
 PIP_ARGS ?=
+# What the tests use beside `dev`; with `tensorrt-rtx` they also build engines of TensorRT, which needs no GPU.
+TEST_EXTRAS ?= postgres
 BIN := $(VENV)/bin
 SUPPORTED := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))
 PYTHON ?= $(shell for python in python3 python3.12 python3.11 python3.13; do \
 	$$python -c '$(SUPPORTED)' 2>/dev/null && echo $$python && break; done)
 
-.PHONY: help gpu demo test lint format docs site clean
+.PHONY: help gpu demo test engines lint format docs site clean
 
 help:
 	@echo "make demo    install, start a server, enrol the bundled clip, write demo.wav"
 	@echo "make gpu     the same for a machine with a GPU: faiss-gpu in place of faiss-cpu"
 	@echo "make test    install what the tests need and run them"
+	@echo "make engines  build every network of the voices with TensorRT-RTX, where it is installed"
 	@echo "make lint    style, types and import rules"
 	@echo "make format  rewrite the sources in the house's style"
 	@echo "make docs    write the pages that are made from the sources"
@@ -26,7 +29,10 @@ gpu: $(VENV)/.installed
 
 # One thread for each of the processes, which share the cores.
 test: $(VENV)/.installed-dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile -m 'not engines'
+
+engines: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -rs -m engines tests/unit/cloning
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
@@ -56,7 +62,7 @@ $(VENV)/.installed: pyproject.toml | $(BIN)/python
 	touch $@
 
 $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install $(PIP_ARGS) -e '.[dev,postgres]'
+	$(BIN)/python -m pip install $(PIP_ARGS) -e '.[dev,$(TEST_EXTRAS)]'
 	touch $@ $(VENV)/.installed
 
 $(VENV)/.installed-docs: pyproject.toml | $(BIN)/python

@@ -97,16 +97,16 @@ def at_all_shapes(model: YourTTS, oracle: Engine, max_batch: int, most_frames: i
     An engine that has windows of `most_frames` must divide the last into several.
     """
     drawn = drawn_sentences(model, max_batch)
-    (least, common), longest = (drawn[0], drawn[len(drawn) // 2]), drawn[-1]
-    (planned,) = oracle.prior([longest])
 
     def lasting(sentence: Sentence, n_frames: float) -> Sentence:
-        scale = sentence.options.length_scale * n_frames / planned.n_frames
+        (plan,) = oracle.prior([sentence])
+        scale = sentence.options.length_scale * n_frames / plan.n_frames
         return replace(sentence, options=replace(sentence.options, length_scale=scale))
 
+    longest = drawn[-1]
     # A little less than the longest: whole frames are not divided evenly.
-    full = [replace(lasting(longest, 0.95 * most_frames), d_vector=s.d_vector) for s in drawn]
-    return [[least], [common], full, [lasting(longest, 1.5 * most_frames)]]
+    full = [lasting(replace(longest, d_vector=s.d_vector), 0.95 * most_frames) for s in drawn]
+    return [[drawn[0]], [drawn[len(drawn) // 2]], full, [lasting(longest, 1.5 * most_frames)]]
 
 
 def drawn_sentences(model: YourTTS, n: int) -> list[Sentence]:
