@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from api.errors import RequestRefused
+from api.interruption import Interruption
 from cloning.errors import Overloaded, TextRefused
 from cloning.streaming import join
 from cloning.types import FloatArray, Speech, SpeechOptions, SpeechRequest
@@ -164,31 +165,32 @@ class Speaking:
         notices = (*speech.notices, *_skipped(speech.skipped), *_unfit(fits))
         return Spoken(speech, request.options.seed, info.model_id, cosine, notices)
 
-    def stream(self, order: SpeechOrder) -> SpokenStream:
+    def stream(self, order: SpeechOrder, interruption: Interruption | None = None) -> SpokenStream:
         """The speech in pieces; nothing is refused after the first piece that could have been before.
 
         With a drawn seed, a first sentence of implausible length is tried once more with another.
-        Raises: SpeakerNotFound, ModelUnknown, CloningError.
+        Raises: SpeakerNotFound, ModelUnknown, CloningError; Overloaded (`cancelled`) where it was interrupted.
         """
         with ExitStack() as stack:
-            spoken = self.stream_asked(stack.enter_context(self.asked(order)))
+            spoken = self.stream_asked(stack.enter_context(self.asked(order)), interruption)
             stack.callback(spoken.close)
             return replace(spoken, close=stack.pop_all().close)
 
-    def stream_asked(self, asked: Asked) -> SpokenStream:
+    def stream_asked(self, asked: Asked, interruption: Interruption | None = None) -> SpokenStream:
         """As `stream`, where the order's needs are at hand; closing it leaves them to whoever holds them."""
         order, voice, request = asked.order, asked.voice, asked.request
+        interruption = interruption or Interruption()
         if order.verify:
             raise RequestRefused(
                 "verify_needs_whole", "verify needs the whole speech; set stream to false", field="verify"
             )
         with ExitStack() as stack:
-            pieces = stack.enter_context(_pieces(voice, request))
+            pieces = _interruptible(stack, voice, request, interruption)
             first = next(pieces)
             if order.seed is None and not _begins_plausibly(first, order.speed, voice.voice):
                 pieces.close()
                 request = _reseeded(request)
-                pieces = stack.enter_context(_pieces(voice, request))
+                pieces = _interruptible(stack, voice, request, interruption)
                 first = next(pieces)
             fits = _begins_plausibly(first, order.speed, voice.voice)
             return SpokenStream(
@@ -255,6 +257,14 @@ def _whole(voice: Synthesiser, request: SpeechRequest, unwanted: Callable[[], bo
 
 def _pieces(voice: Synthesiser, request: SpeechRequest, in_parts: bool = True) -> closing[SpeechStream]:
     return closing(voice.stream(request, in_parts))
+
+
+def _interruptible(
+    stack: ExitStack, voice: Synthesiser, request: SpeechRequest, interruption: Interruption
+) -> SpeechStream:
+    pieces = stack.enter_context(_pieces(voice, request))
+    stack.enter_context(interruption.ends(pieces.close))
+    return pieces
 
 
 def plausible(speech: Speech, speed: float, ids_per_sound: int = 1) -> bool:

@@ -1,10 +1,11 @@
 """From a request to its speech; knows nothing of HTTP."""
 
 import dataclasses
+import threading
 import time
 from collections import deque
 from collections.abc import Sequence
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -142,6 +143,9 @@ class Synthesiser:
 class SpeechStream:
     """A text while it is spoken; one thread iterates. Closing it, even before its first piece, cancels what waits.
 
+    Any thread may close it. One that waits for a piece meanwhile gets `Overloaded` `cancelled`: at once where the piece
+    was still in the queue, else when the engine is done with it.
+
     The first piece of each sentence counts it and has its durations, the last one its pause and its times.
 
     Only a few sentences are in the engine's queue at a time: a long text passes its neighbours no more than a short
@@ -166,6 +170,8 @@ class SpeechStream:
         self._texts, self._sentences = deque(texts), deque(sentences)
         self._deadline_s = sentences[0].deadline_s
         self._futures: deque[Future[Spoken]] = deque()
+        self._turn = threading.Lock()
+        self._is_closed = False
         self._waited_s = 0.0
         self._n_samples = 0
         self.skipped = tuple(dict.fromkeys(signs for text in texts for signs in text.skipped))
@@ -185,9 +191,12 @@ class SpeechStream:
 
     def close(self) -> None:
         """Gives up what is not spoken yet."""
-        self._sentences.clear()
-        while self._futures:
-            give_up(self._futures.popleft())
+        with self._turn:
+            self._is_closed = True
+            self._sentences.clear()
+            futures, self._futures = self._futures, deque()
+        for future in futures:
+            give_up(future)
 
     def _take(self) -> Speech:
         """The next piece that is sure; of a sentence that has not begun to sound there is none yet."""
@@ -209,19 +218,30 @@ class SpeechStream:
         """The next part of the sentence that is spoken; what follows it takes its place."""
         started_s = time.monotonic()
         try:
-            spoken = self._futures[0].result(self._left_s())
+            spoken = self._next_future().result(self._left_s())
+        except CancelledError:
+            raise _given_up() from None
         except TimeoutError:
             # Whatever the engine is busy with: the listener is told when the time is over, not when the engine is free.
             raise Overloaded(
                 "deadline_missed", "the speech was not finished in its time; try again, or send a shorter text"
             ) from None
         self._waited_s += time.monotonic() - started_s
-        if spoken.rest is None:
-            self._futures.popleft()
-            self._submit(continuing=True)
-        else:
-            self._futures[0] = spoken.rest
+        with self._turn:
+            if self._is_closed:
+                raise _given_up()
+            if spoken.rest is None:
+                self._futures.popleft()
+                self._submit(continuing=True)
+            else:
+                self._futures[0] = spoken.rest
         return spoken
+
+    def _next_future(self) -> "Future[Spoken]":
+        with self._turn:
+            if self._is_closed:
+                raise _given_up()
+            return self._futures[0]
 
     def _piece(self, spoken: Spoken, samples: FloatArray) -> Speech:
         self._n_samples += len(samples)
@@ -252,3 +272,7 @@ class SpeechStream:
 
     def _within_deadline(self, sentence: Sentence) -> Sentence:
         return dataclasses.replace(sentence, deadline_s=self._left_s())
+
+
+def _given_up() -> Overloaded:
+    return Overloaded("cancelled", "nobody waits for this speech any more")

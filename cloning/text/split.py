@@ -13,9 +13,9 @@ CLAUSE_PAUSE_S = 0.05
 SENTENCE_PAUSE_S = 0.2
 LINE_PAUSE_S = 0.3
 PARAGRAPH_PAUSE_S = 0.5
-_WRAPPED_AT = 40
+WRAPPED_AT = 40
 _PAUSES = re.compile(rf"([{BREAK_CHARACTERS}]|\n+)")
-_WRAP = re.compile(rf"(?<=[^\n]{{{_WRAPPED_AT}}})(?<![.?!:;])[ ]*\n(?=[a-z])")
+_WRAP = re.compile(rf"(?<=[^\n]{{{WRAPPED_AT}}})(?<![.?!:;])[ ]*\n(?=[a-z])")
 _SAYS = re.compile(r"[^\s.,;:!?\"'()\[\]–—-]")
 _MARK = re.compile(r"(?P<mark>[.?!]+)(?P<closing>[\"')\]]*)(?=\s|$)")
 _DOTTED = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]")
@@ -58,18 +58,23 @@ def _with_pause(piece: Piece, pause: str, is_first: bool) -> Piece:
 def _sentences(line: str) -> Iterator[str]:
     start = 0
     for match in _MARK.finditer(line):
-        if _ends_here(line[start : match.start()], match, line[match.end() :].lstrip()):
+        before, after = line[start : match.start()], line[match.end() :].lstrip()
+        if ends_sentence(before, match["mark"], match["closing"], after):
             yield line[start : match.end()].strip()
             start = match.end()
     if line[start:].strip():
         yield line[start:].strip()
 
 
-def _ends_here(before: str, mark: re.Match[str], after: str) -> bool:
+def ends_sentence(before: str, mark: str, closing: str, after: str) -> bool:
+    """Whether a sentence ends at a mark, and the quotes and brackets that close after it, in the middle of a line.
+
+    Of what stands before it the last word counts, of what stands after it the first.
+    """
     if not after:
         return True
-    if mark["mark"] != ".":
-        quoted_or_trailing = mark["closing"] or mark["mark"].startswith("..")
+    if mark != ".":
+        quoted_or_trailing = closing or mark.startswith("..")
         return not (quoted_or_trailing and after[0].islower())
     word = re.split(r"[\s\"'(\[]", before)[-1]
     lower = word.lower()
