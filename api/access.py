@@ -4,9 +4,10 @@ import hashlib
 import hmac
 import ipaddress
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from urllib.parse import urlsplit
 
 from api.errors import AccessRefused, SettingsError
 from api.settings import Settings
@@ -118,6 +119,12 @@ class KeyLog:
             later = self._uses.get(key_id, use)
             more = later.characters if later is not use else 0
             self._uses[key_id] = KeyUse(max(use.at, later.at), use.characters + more)
+
+
+def origin_allowed(headers: Mapping[str, str], origins: Collection[str]) -> bool:
+    """Whether whoever sends these may open a WebSocket: no page, a page of this server, or one of these origins."""
+    origin = headers.get("origin")
+    return origin is None or origin in origins or "*" in origins or urlsplit(origin).netloc == headers.get("host")
 
 
 def check_binding(settings: Settings, host: str) -> None:

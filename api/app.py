@@ -16,7 +16,7 @@ from api.context import Context
 from api.host import Host
 from api.jobs_metrics import JobCollector
 from api.middleware import ELEVENLABS_KEY, REQUEST_ID, Gateway, error_response
-from api.routes import admin, console, elevenlabs, health, jobs, keys, openai, speakers, speech
+from api.routes import admin, console, conversations, elevenlabs, health, jobs, keys, openai, speakers, speech
 from api.routes.documented import say_scopes
 from api.settings import Settings
 
@@ -53,7 +53,7 @@ def create_app(settings: Settings) -> FastAPI:
     )
     app.state.context = context
     context.metrics.registry.register(JobCollector(host.job_figures))
-    modules = (speakers, speech, jobs, openai, elevenlabs, admin, keys, health, console)
+    modules = (speakers, speech, conversations, jobs, openai, elevenlabs, admin, keys, health, console)
     for module in modules:
         app.include_router(module.router)
     say_scopes(app, [module.router for module in modules])

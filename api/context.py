@@ -1,5 +1,6 @@
 """What the routes take from the application: open services, workers, metrics and access, never a global."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
@@ -8,6 +9,7 @@ from fastapi import Depends, Header, Request
 from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBearer
 
 from api.access import Access, Caller
+from api.conversing import Conversations
 from api.host import Host
 from api.limits import RateLimiter, Standings, check_rate
 from api.middleware import ELEVENLABS_KEY, Metrics
@@ -32,6 +34,7 @@ class Context:
     access: Access
     metrics: Metrics
     rates: RateLimiter
+    conversations: Conversations
     speech: Workers
     enrolment: Workers
     queries: Workers
@@ -46,6 +49,7 @@ class Context:
             access=Access(settings),
             metrics=metrics,
             rates=RateLimiter(settings.rate_storage.get_secret_value(), metrics.rate_faults.inc),
+            conversations=Conversations(settings.max_conversations, metrics.conversations),
             speech=Workers(settings.max_requests, settings.max_requests),
             enrolment=Workers(2, settings.max_requests),
             queries=Workers(8, settings.max_requests * 4),
@@ -69,6 +73,12 @@ def _key(
     return bearer.credentials if bearer else elevenlabs
 
 
+def key_of(headers: Mapping[str, str]) -> str | None:
+    """The same, where no dependency reads it."""
+    scheme, _, key = headers.get("authorization", "").partition(" ")
+    return key.strip() if scheme.lower() == "bearer" else headers.get(ELEVENLABS_KEY)
+
+
 async def _standings(request: Request) -> Standings:
     """Where this request's limits are noted; what is noted stands in the reply's headers."""
     standings: Standings = request.state.standings
@@ -79,6 +89,11 @@ StandingsDep = Annotated[Standings, Depends(_standings)]
 
 
 async def _caller(context: ContextDep, key: Annotated[str | None, Depends(_key)], standings: StandingsDep) -> Caller:
+    return await caller_of(context, key, standings)
+
+
+async def caller_of(context: Context, key: str | None, standings: Standings) -> Caller:
+    """The caller by its key; counts a request of it. Raises: AccessRefused, RateLimited, NotReady, StoreError."""
     configured = context.access.configured(key)
     if configured is not None:
         return configured

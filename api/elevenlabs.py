@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -193,17 +193,17 @@ class CharactersForm:
     def whole(self, text: str, spoken: Spoken) -> bytes:
         speech = spoken.speech
         audio = encode(speech.samples, speech.sample_rate, self.audio)
-        aligner = _Aligner(text, speech.sample_rate)
+        aligner = Aligner(text, speech.sample_rate)
         return json.dumps(aligner.document(audio, speech.sentences, last=True), ensure_ascii=False).encode()
 
     def writer(self, text: str, sample_rate: int) -> Writer:
-        return _CharactersWriter(open_stream(sample_rate, self.audio), _Aligner(text, sample_rate))
+        return _CharactersWriter(open_stream(sample_rate, self.audio), Aligner(text, sample_rate))
 
 
 @dataclass(frozen=True, slots=True)
 class _CharactersWriter:
     encoder: StreamEncoder
-    aligner: "_Aligner"
+    aligner: "Aligner"
 
     def write(self, piece: Speech) -> bytes:
         return line(self.aligner.document(self.encoder.write(piece.samples), piece.sentences))
@@ -212,18 +212,25 @@ class _CharactersWriter:
         return line(self.aligner.document(self.encoder.finish(), (), last=True))
 
 
+@dataclass(frozen=True, slots=True)
+class Aligned:
+    """Times of characters: of the text as it was sent, and of the words as they were read; None for no characters."""
+
+    written: dict[str, Any] | None
+    read: dict[str, Any] | None
+
+
 @dataclass(slots=True)
-class _Aligner:
+class Aligner:
     """Gives each character of a text once, in order: those up to the end of a sentence with that sentence."""
 
     text: str
     sample_rate: int
     given: int = 0
     given_s: float = 0.0
-    read: list[str] = field(default_factory=list)
 
-    def document(self, audio: bytes, sentences: Sequence[TimedSentence], last: bool = False) -> dict[str, Any]:
-        """The audio with the characters of its sentences; the last one has what is left of the text."""
+    def aligned(self, sentences: Sequence[TimedSentence], last: bool = False) -> Aligned:
+        """The characters of some sentences; the last ones have what is left of the text."""
         written, read, begin = [(self.given, self.given_s)], [(0, self.given_s)], self.given
         letters = ""
         for sentence in sentences:
@@ -236,10 +243,15 @@ class _Aligner:
             written.append((self.given, self.given_s))
         if last:
             self.given = len(self.text)
+        return Aligned(_aligned(self.text[begin : self.given], written, begin), _aligned(letters, read, 0))
+
+    def document(self, audio: bytes, sentences: Sequence[TimedSentence], last: bool = False) -> dict[str, Any]:
+        """The audio with the characters of its sentences."""
+        found = self.aligned(sentences, last)
         return {
             "audio_base64": in_base64(audio),
-            "alignment": _aligned(self.text[begin : self.given], written, begin),
-            "normalized_alignment": _aligned(letters, read, 0),
+            "alignment": found.written,
+            "normalized_alignment": found.read,
         }
 
 

@@ -7,10 +7,12 @@ ApiError
 ├── TooLarge         too_large
 ├── FormatUnknown    format_unknown
 ├── ModelUnknown     model_unknown
-├── AccessRefused    key_missing, key_wrong, key_expired, key_revoked, scope_missing, admin_disabled
+├── AccessRefused    key_missing, key_wrong, key_expired, key_revoked, scope_missing, admin_disabled, origin_refused
 ├── RateLimited      rate_limited
 ├── NotReady         starting, draining
 ├── TooBusy          too_busy
+├── OutOfTurn        not_begun, after_close
+├── Idle             idle
 ├── JobInaudible     job_not_done, job_inaudible
 ├── ServerRefused    server_unreachable, server_failed, and what the server's own code was
 └── SettingsError    settings_invalid
@@ -65,6 +67,14 @@ class NotReady(ApiError):
 
 class TooBusy(ApiError):
     """As much work as is allowed is already under way."""
+
+
+class OutOfTurn(ApiError):
+    """A message of a conversation that comes before its time, or after it."""
+
+
+class Idle(ApiError):
+    """Nothing has happened in a conversation for too long."""
 
 
 class JobInaudible(ApiError):

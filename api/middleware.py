@@ -43,6 +43,10 @@ class Metrics:
         self.under_way = Gauge("voicekin_requests_under_way", "Requests being answered", registry=self.registry)
         self.cancelled = Counter("voicekin_cancelled", "Requests whose client went away", registry=self.registry)
         self.audio_s = Counter("voicekin_audio_seconds", "Seconds of speech sent", registry=self.registry)
+        self.conversations = Gauge("voicekin_conversations", "Conversations under way", registry=self.registry)
+        self.utterances = Counter(
+            "voicekin_utterances", "Texts of conversations by how they ended", ["outcome"], registry=self.registry
+        )
         self.enrolled = Counter("voicekin_enrolled", "Speakers enrolled", registry=self.registry)
         self.rate_faults = Counter(
             "voicekin_rate_storage_faults", "Times that the shared count of requests failed", registry=self.registry

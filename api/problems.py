@@ -43,6 +43,8 @@ KINDS: Mapping[type[Exception], Kind] = {
     api_errors.RateLimited: Kind(429, "Too many requests"),
     api_errors.NotReady: Kind(503, "Not ready"),
     api_errors.TooBusy: Kind(503, "Too busy"),
+    api_errors.OutOfTurn: Kind(409, "Not now"),
+    api_errors.Idle: Kind(408, "Nothing came"),
     api_errors.JobInaudible: Kind(409, "Nothing can be heard"),
     api_errors.ServerRefused: Kind(502, "The server refused"),
     api_errors.SettingsError: Kind(500, "Bad settings"),
@@ -77,6 +79,7 @@ STATUS_OF_CODE: Mapping[str, int] = {
     "too_large": 413,
     "admin_disabled": 403,
     "scope_missing": 403,
+    "origin_refused": 403,
     "deadline_missed": 504,
 }
 _OPENAI_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}

@@ -1,6 +1,7 @@
 """The shapes of requests and replies, as they stand in the OpenAPI document."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -148,47 +149,54 @@ class MatchesOut(BaseModel):
         )
 
 
-class SpeechIn(Strict):
+class Telling(Strict):
+    """How a stored speaker says a text, whatever the text is."""
+
+    speaker_id: str = Field(max_length=100)
+    language: str | None = Field(default=None, max_length=35, examples=["en"])
+    speed: float = Field(default=1.0, ge=SPEED_RANGE[0], le=SPEED_RANGE[1])
+    seed: int | None = Field(default=None, ge=0, le=MAX_SEED, description="The same seed gives the same speech.")
+    lexicon: Lexicon = Field(
+        default_factory=dict,
+        description="How words are said: /IPA/ or a respelling.",
+        examples=[{"Ljubljana": "/ljuːbˈljɑːnə/"}],
+    )
+    model: str | None = Field(
+        default=None, max_length=200, description="An installed voice; by default the one in use.", examples=["default"]
+    )
+
+    def order_of(self, text: str) -> SpeechOrder:
+        return SpeechOrder(
+            speaker_id=self.speaker_id,
+            text=text,
+            language=self.language,
+            speed=self.speed,
+            seed=self.seed,
+            lexicon=self.lexicon,
+            model=self.model,
+        )
+
+
+class SpeechIn(Telling):
     """A text for a stored speaker."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"speaker_id": EXAMPLE_ID, "text": "Good morning.", "format": "wav"}]}
     )
 
-    speaker_id: str = Field(max_length=100)
     text: str
-    language: str | None = Field(default=None, max_length=35, examples=["en"])
     format: FormatName = "wav"
-    speed: float = Field(default=1.0, ge=SPEED_RANGE[0], le=SPEED_RANGE[1])
-    seed: int | None = Field(default=None, ge=0, le=MAX_SEED, description="The same seed gives the same speech.")
     stream: bool = Field(default=False, description="Send the audio while it is spoken.")
     timestamps: bool = Field(
         default=False,
         description="Answer in JSON: audio, and when each sentence, word and sound is heard; on a stream in lines.",
     )
-    lexicon: Lexicon = Field(
-        default_factory=dict,
-        description="How words are said: /IPA/ or a respelling.",
-        examples=[{"Ljubljana": "/ljuːbˈljɑːnə/"}],
-    )
     verify: bool = Field(
         default=False, description="Give the cosine of the result to the speaker, in X-Voicekin-Cosine."
     )
-    model: str | None = Field(
-        default=None, max_length=200, description="An installed voice; by default the one in use.", examples=["default"]
-    )
 
     def order(self) -> SpeechOrder:
-        return SpeechOrder(
-            speaker_id=self.speaker_id,
-            text=self.text,
-            language=self.language,
-            speed=self.speed,
-            seed=self.seed,
-            lexicon=self.lexicon,
-            verify=self.verify,
-            model=self.model,
-        )
+        return replace(self.order_of(self.text), verify=self.verify)
 
 
 class VoiceReference(BaseModel):

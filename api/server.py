@@ -8,14 +8,18 @@ from collections.abc import Generator
 from types import FrameType
 
 import uvicorn
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from api.access import check_binding
 from api.app import create_app
 from api.errors import SettingsError
+from api.middleware import MAX_JSON_BYTES
 from api.settings import Settings
 
 logger = logging.getLogger("voicekin")
 _BACKLOG = 2048
+# No message that is taken is larger; what is larger is not even read.
+_MOST_FRAME_BYTES = 2 * MAX_JSON_BYTES
 _OURS = ("voicekin", "encoder", "cloning", "store")
 
 
@@ -26,12 +30,31 @@ class _Server(uvicorn.Server):
         self.config.loaded_app.app.state.context.host.draining = True
         super().handle_exit(sig, frame)
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.config.loaded_app.app.state.context.conversations.drain()
+        await super().shutdown(sockets)
+
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
         with super().capture_signals():
             yield
             # A signal that was obeyed is not raised again: that would be an exit by signal.
             self._captured_signals.clear()
+
+
+class _Socket(WebSocketsSansIOProtocol):
+    """A WebSocket whose conversation ends by itself when the server stops, and that no reader can keep open."""
+
+    def shutdown(self) -> None:
+        if not self.handshake_complete:
+            super().shutdown()
+
+    async def run_asgi(self) -> None:
+        try:
+            await super().run_asgi()
+        finally:
+            # Whoever does not read would hold what is still to be sent for ever.
+            self.loop.call_later(2 * self.close_timeout, self.transport.abort)
 
 
 def serve(settings: Settings) -> None:
@@ -50,7 +73,17 @@ def serve(settings: Settings) -> None:
         sys.stdout.flush()
         app = create_app(settings)
         config = uvicorn.Config(
-            app, log_config=None, access_log=False, timeout_graceful_shutdown=settings.drain_s, lifespan="on"
+            app,
+            log_config=None,
+            access_log=False,
+            timeout_graceful_shutdown=settings.drain_s,
+            lifespan="on",
+            ws=_Socket,
+            ws_max_size=_MOST_FRAME_BYTES,
+            # A player that reads at the speed of speech answers late; who is gone is found by its silence.
+            ws_ping_timeout=None,
+            # Audio does not become smaller, and what is small can grow to anything.
+            ws_per_message_deflate=False,
         )
         _Server(config).run(sockets=[bound])
 

@@ -110,6 +110,10 @@ class Settings(BaseSettings):
     request_timeout_s: float = Field(
         default=120.0, gt=0, description="Time in which a speech must be finished, in seconds."
     )
+    max_conversations: int = Field(default=256, ge=1, le=10000, description="WebSocket conversations open at once.")
+    conversation_idle_s: float = Field(
+        default=60.0, ge=1, le=3600, description="Time after which a conversation in which nothing happens is ended."
+    )
     job_workers: int = Field(
         default=1, ge=0, le=64, description="Jobs that one server speaks at once; 0 leaves them to other servers."
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 
@@ -32,14 +32,15 @@ class Heard:
 
 
 class Utterance:
-    """One text of a conversation. `interruption` ends it from any thread."""
+    """One text of a conversation. `order` says how it is spoken; its text is not read."""
 
-    def __init__(self, speaking: Speaking, meter: Meter, order: SpeechOrder, audio: AudioFormat) -> None:
-        """`order` says how; its text is not read."""
+    def __init__(
+        self, speaking: Speaking, meter: Meter, order: SpeechOrder, audio: AudioFormat, interruption: Interruption
+    ) -> None:
         self.text = ""
         self.sample_rate = 0
-        self.interruption = Interruption()
         self._speaking, self._meter, self._order, self._audio = speaking, meter, order, audio
+        self._interruption = interruption
         self._encoder: StreamEncoder | None = None
         self._n_samples = self._n_slices = 0
         self._last = ""
@@ -55,12 +56,14 @@ class Utterance:
         """What a listener should know."""
         return tuple(self._notices)
 
-    def say(self, text: str) -> Iterator[Heard]:
+    def say(self, text: str) -> Generator[Heard, None, None]:
         """Speaks a slice of the text, the next one; nothing where there is nothing to say in it.
 
         Raises: as `Speaking.stream`, and QuotaExceeded.
         """
         begin, self.text = len(self.text), self.text + text
+        # What speaks of the whole stands in the first slice, or in the last one, alone.
+        text = spoken_text(text)
         try:
             with self._meter.charged(len(text)), closing(self._spoken(text)) as spoken:
                 self._notices.update(dict.fromkeys(spoken.notices))
@@ -82,9 +85,9 @@ class Utterance:
         return self._encoder.finish() if self._encoder else b""
 
     def _spoken(self, text: str) -> SpokenStream:
-        order = replace(self._order, text=spoken_text(text), seed=self._seed())
+        order = replace(self._order, text=text, seed=self._seed())
         self._n_slices += 1
-        spoken = self._speaking.stream(order, self.interruption)
+        spoken = self._speaking.stream(order, self._interruption)
         # The voice in use may change meanwhile; a file has one voice and one rate.
         self._order = replace(self._order, model=spoken.model)
         if self._encoder is None:

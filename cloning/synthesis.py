@@ -181,7 +181,7 @@ class SpeechStream:
         return self
 
     def __next__(self) -> Speech:
-        if not self._futures:
+        if not self._futures and not self._is_closed:
             raise StopIteration
         try:
             return self._take()

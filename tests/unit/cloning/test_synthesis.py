@@ -3,7 +3,8 @@
 import dataclasses
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +12,13 @@ import pytest
 import torch
 
 from cloning import bundle
+from cloning.engines.base import Planned
 from cloning.errors import BadConditioning, EngineError, LanguageUnsupported, Overloaded, TextRefused
 from cloning.model import YourTTS
 from cloning.streaming import join
 from cloning.synthesis import Synthesiser
 from cloning.training.recipes import tiny_voice
-from cloning.types import SpeechOptions, SpeechRequest
+from cloning.types import Sentence, SpeechOptions, SpeechRequest
 
 ENCODER = "ge2e-test-v1"
 TWO_SENTENCES = "The first sentence is here. And a second one follows it."
@@ -122,12 +124,45 @@ def test_a_closed_stream_is_spoken_no_further(voice: Synthesiser, n_heard: int) 
     for _ in range(n_heard):
         next(stream)
     stream.close()
-    assert next(stream, None) is None
+    with pytest.raises(Overloaded) as refused:
+        next(stream)
+    assert refused.value.code == "cancelled"
     voice.speak(request())
     after = voice.stats()
     assert after.waiting == 0
     # The two of the last request, those that were heard, and those that were ahead of the listener.
     assert 2 + n_heard <= after.sentences - before.sentences <= 2 + n_heard + 2
+
+
+def test_who_waits_in_the_queue_is_told_at_once_that_another_thread_has_closed_it(folder: Path) -> None:
+    go_on, begun = threading.Event(), threading.Event()
+    with Synthesiser.open(folder, threads=1) as voice:
+        engine = voice._engine
+        prior = engine.prior
+
+        def busy(sentences: Sequence[Sentence]) -> Sequence[Planned]:
+            begun.set()
+            assert go_on.wait(60)
+            return prior(sentences)
+
+        engine.prior = busy  # type: ignore[method-assign]
+        first = voice.stream(request("Somebody else is spoken to."))
+        assert begun.wait(60)
+        waiting = voice.stream(request("This one waits in the queue."))
+        with ThreadPoolExecutor(1) as pool:
+            asked = pool.submit(next, waiting)
+            while not asked.running():
+                time.sleep(0.001)
+            waiting.close()
+            with pytest.raises(Overloaded) as refused:
+                asked.result(timeout=60)
+        assert refused.value.code == "cancelled"
+        assert not go_on.is_set()
+        go_on.set()
+        assert len(next(first).samples)
+        first.close()
+        assert voice.speak(request()).n_sentences == 2
+        assert voice.stats().cancelled == 1
 
 
 def test_a_reader_who_pauses_is_not_spoken_to_ahead(voice: Synthesiser) -> None:
