@@ -18,10 +18,8 @@ from api import problems
 from api.access import origin_allowed
 from api.context import caller_of, key_of
 from api.conversing import (
+    CUT_OFF,
     FAULT,
-    GOING_AWAY,
-    REFUSED,
-    TRY_LATER,
     WELL,
     Begin,
     Cancel,
@@ -32,10 +30,12 @@ from api.conversing import (
     Frame,
     Ready,
     Say,
+    close_code,
+    stopping,
+    text_of,
 )
-from api.errors import AccessRefused, Idle, NotReady, OutOfTurn, RequestRefused, TooBusy, TooLarge
+from api.errors import AccessRefused, Idle, OutOfTurn
 from api.limits import Standings
-from api.middleware import MAX_JSON_BYTES
 from api.turn import Manner, Turn
 from api.utterance import Utterance
 from cloning.errors import TextRefused
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("voicekin")
 BEGIN_WITHIN_S = 10.0
+_LAST_WORDS_S = 1.0
 
 
 class Conversation:
@@ -73,12 +74,16 @@ class Conversation:
                 await self._talk()
             await self._leave(WELL)
         except problems.ROOTS as error:
-            await self._leave(_close_code(error), problems.describe(error))
+            await self._leave(close_code(error), problems.describe(error))
         except WebSocketDisconnect:
             self._count_gone()
         except TimeoutError:
             logger.info("conversation %s is ended: its reader is too slow", self._id)
             self._count_gone()
+        except asyncio.CancelledError:
+            # The server's time is over; nothing comes after this, so the cancellation ends here.
+            with anyio.move_on_after(_LAST_WORDS_S, shield=True):
+                await self._leave(CUT_OFF, problems.describe(stopping()))
         except Exception:
             logger.exception("conversation %s failed", self._id)
             await self._leave(FAULT, problems.internal())
@@ -100,7 +105,7 @@ class Conversation:
         if self._ended_by is not None:
             raise self._ended_by
         if self._is_draining:
-            raise NotReady("draining", "the server is shutting down; begin again with another one")
+            raise stopping()
 
     async def _until_its_end(self, work: Callable[[], Awaitable[None]], scope: anyio.CancelScope) -> None:
         try:
@@ -116,7 +121,7 @@ class Conversation:
         while True:
             message = await self._receive()
             try:
-                for command in self._dialect.read(_text_of(message)):
+                for command in self._dialect.read(text_of(message)):
                     await self._obey(command)
             except problems.ROOTS as error:
                 await self._refuse(error)
@@ -298,20 +303,3 @@ class Conversation:
             raise AccessRefused(
                 "origin_refused", "pages of this origin may not speak here; add it to VOICEKIN_CORS_ORIGINS"
             )
-
-
-def _text_of(message: dict[str, object]) -> str:
-    """Raises: RequestRefused, TooLarge."""
-    text = message.get("text")
-    if not isinstance(text, str):
-        raise RequestRefused("bad_field", "messages are JSON in text frames; this one is binary", field="body")
-    if len(text.encode("utf-8", "surrogatepass")) > MAX_JSON_BYTES:
-        words = f"the message is larger than the limit of {MAX_JSON_BYTES} bytes; send less at once"
-        raise TooLarge("too_large", words, limit_bytes=MAX_JSON_BYTES)
-    return text
-
-
-def _close_code(error: problems.RoomError) -> int:
-    if isinstance(error, NotReady):
-        return GOING_AWAY if error.code == "draining" else TRY_LATER
-    return TRY_LATER if isinstance(error, TooBusy) else REFUSED

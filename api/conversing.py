@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Protocol
 from prometheus_client import Gauge
 
 from api.audio_out import AudioFormat
-from api.errors import TooBusy
+from api.errors import NotReady, RequestRefused, TooBusy, TooLarge
 from api.limits import Standings
-from api.problems import Problem
+from api.problems import Problem, RoomError
 from api.speech import SpeechOrder
 from api.utterance import Heard, Utterance
 
@@ -21,10 +21,12 @@ if TYPE_CHECKING:
 
 # Some clients take no message of more than a megabyte, and a short one can be thrown away sooner.
 FRAME_BYTES = 32768
+# What a JSON body of the other doors may have.
+MAX_MESSAGE_BYTES = 2**20
 # A message: text, or bytes.
 Frame = str | bytes
 # How a connection ends. Source: RFC 6455, section 7.4.1, and IANA's registry of close codes (1012, 1013).
-WELL, GOING_AWAY, REFUSED, FAULT, TRY_LATER = 1000, 1001, 1008, 1011, 1013
+WELL, GOING_AWAY, REFUSED, FAULT, CUT_OFF, TRY_LATER = 1000, 1001, 1008, 1011, 1012, 1013
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,3 +138,26 @@ class Conversations:
         """Has each end with what it was told so far."""
         for conversation in tuple(self._joined):
             conversation.drain()
+
+
+def text_of(message: Mapping[str, object]) -> str:
+    """The text of a message as the server gives it. Raises: RequestRefused, TooLarge."""
+    text = message.get("text")
+    if not isinstance(text, str):
+        raise RequestRefused("bad_field", "messages are JSON in text frames; this one is binary", field="body")
+    if len(text.encode("utf-8", "surrogatepass")) > MAX_MESSAGE_BYTES:
+        words = f"the message is larger than the limit of {MAX_MESSAGE_BYTES} bytes; send less at once"
+        raise TooLarge("too_large", words, limit_bytes=MAX_MESSAGE_BYTES)
+    return text
+
+
+def stopping() -> NotReady:
+    """What everybody is told who would go on."""
+    return NotReady("draining", "the server is shutting down; begin again with another one")
+
+
+def close_code(error: RoomError) -> int:
+    """How a connection ends that cannot go on after an error."""
+    if isinstance(error, NotReady):
+        return GOING_AWAY if error.code == "draining" else TRY_LATER
+    return TRY_LATER if isinstance(error, TooBusy) else REFUSED

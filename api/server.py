@@ -12,14 +12,14 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 
 from api.access import check_binding
 from api.app import create_app
+from api.conversing import MAX_MESSAGE_BYTES
 from api.errors import SettingsError
-from api.middleware import MAX_JSON_BYTES
 from api.settings import Settings
 
 logger = logging.getLogger("voicekin")
 _BACKLOG = 2048
 # No message that is taken is larger; what is larger is not even read.
-_MOST_FRAME_BYTES = 2 * MAX_JSON_BYTES
+_MOST_FRAME_BYTES = 2 * MAX_MESSAGE_BYTES
 _OURS = ("voicekin", "encoder", "cloning", "store")
 
 

@@ -269,3 +269,19 @@ def test_at_shutdown_what_was_said_is_spoken_to_its_end(other_server: Starter) -
         _drained(talk)
     assert server.process.wait(timeout=30) == 0
     assert "Traceback" not in server.log.read_text()
+
+
+def test_at_shutdown_nobody_speaks_for_ever(other_server: Starter) -> None:
+    server = other_server(DRAIN_S="1")
+    with httpx.Client(base_url=server.url, timeout=60) as client:
+        speaker_id = enrol(client, "Endless")
+    with talking(server) as talk:
+        talk.begin(speaker_id, speed=0.25)
+        talk.send("text", text=STORY * 3)
+        while not talk.audio:
+            talk.next()
+        server.process.send_signal(signal.SIGTERM)
+        talk.error("draining", closes=True)
+        assert closed_with(talk) == (1012, "draining")
+    assert server.process.wait(timeout=30) == 0
+    assert "Traceback" not in server.log.read_text()

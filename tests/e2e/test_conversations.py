@@ -1,5 +1,10 @@
 """Conversations over a real WebSocket: text in pieces in, speech out while it comes."""
 
+import asyncio
+import re
+from pathlib import Path
+from typing import Any
+
 import httpx
 import numpy as np
 import pytest
@@ -152,3 +157,12 @@ def test_bytes_do_not_depend_on_how_a_text_comes(server: RunningServer, woman: s
         whole = talk.audio
         talk.say(*text)
         assert talk.audio == whole
+
+
+def test_the_example_of_the_page_speaks(server: RunningServer, woman: str) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "websocket.md").read_text("utf-8")
+    (example,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(example, names)
+    audio = asyncio.run(names["speak"](server.url.replace("http", "ws"), woman, list(PIECES)))
+    assert len(audio) > 24000 and len(audio) % 2 == 0
