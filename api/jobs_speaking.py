@@ -20,7 +20,7 @@ from api.speech import IMPLAUSIBLE, MAX_SEED, Asked, Speaking, SpeechOrder, Spok
 from cloning.errors import BundleError, EngineError, LanguageUnsupported, Overloaded, SynthesisFailed, TextRefused
 from cloning.types import Speech
 from store.errors import SpeakerNotFound, StorageFull, StoreError, StoreUnavailable
-from store.jobs_types import BAD, DONE, FAILED, PARTIAL, SPEAKER_GONE, WAITING, Job, Piece, SpokenPiece
+from store.jobs_types import BAD, DONE, FAILED, GONE_DETAIL, PARTIAL, SPEAKER_GONE, WAITING, Job, Piece, SpokenPiece
 
 if TYPE_CHECKING:
     from store.jobs import Jobs as StoredJobs
@@ -68,7 +68,7 @@ class JobRun:
         except (StorageFull, BundleError, EngineError) as error:
             self._give_back(REST_S, error)
         except SpeakerNotFound:
-            return self._end(SPEAKER_GONE, (SPEAKER_GONE, "a speaker was deleted"))
+            return self._end(SPEAKER_GONE, (SPEAKER_GONE, GONE_DETAIL))
         except ROOTS as error:
             return self._end(FAILED, (error.code, error.message))
         except Exception:

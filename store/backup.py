@@ -26,6 +26,8 @@ from store.voices import VoiceQueries, chunks
 
 FORMAT = "voicekin-backup-1"
 _ROWS_PER_MEMBER = 5000
+# Recordings are megabytes each.
+_WIDE_ROWS_PER_MEMBER = {"consent_recordings": 10}
 
 
 def back_up(config: StoreConfig, path: Path) -> int:
@@ -75,7 +77,8 @@ def restore(config: StoreConfig, path: Path) -> int:
 
 
 def _dump(session: Session, table: Table, archive: ArchiveWriter) -> None:
-    statement = select(table).order_by(*table.primary_key.columns).execution_options(yield_per=_ROWS_PER_MEMBER)
+    n_rows = _WIDE_ROWS_PER_MEMBER.get(table.name, _ROWS_PER_MEMBER)
+    statement = select(table).order_by(*table.primary_key.columns).execution_options(yield_per=n_rows)
     for number, rows in enumerate(session.execute(statement).mappings().partitions()):
         documents = [{name: _plain(value) for name, value in row.items()} for row in rows]
         archive.add(f"{table.name}-{number:06}.json", json.dumps(documents).encode())

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from store import checks
-from store.keyring import Keyring
 from store.projection import project
+from store.protecting import Protecting
 from store.speakers import SpeakerRepository
 from store.types import Chart, ChartPoint, FloatArray
 from store.voices import VoiceRow
 
 
-class Charting(Keyring):
+class Charting(Protecting):
     """Verbs about how all speakers lie to each other."""
 
     def chart(self, encoder_id: str, limit: int, to: str | None = None) -> Chart:

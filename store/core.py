@@ -42,7 +42,7 @@ class StoreCore:
         self._erasures = ErasureList(config.state_dir)
         self._clips = ClipFolder(config.state_dir)
         self._audio: AudioCache | None = None
-        self.jobs = Jobs(self._database, config.state_dir, config.job_keep_s)
+        self.jobs = Jobs(self._database, config)
         self._owner = Owner()
 
     @classmethod
@@ -128,9 +128,9 @@ class StoreCore:
         self._audio = AudioCache(open_place(config.audio_cache, bounds, config.state_dir, store_id), bounds)
         self._audio.match(lambda found: self._database.read(lambda speakers: speakers.existing(found)))
 
-    def _forget(self, speaker_ids: Sequence[str]) -> None:
-        """As `_hide`, and nothing may bring them back."""
-        self._erasures.add(speaker_ids)
+    def _forget(self, speaker_ids: Sequence[str], consents: Sequence[str]) -> None:
+        """As `_hide`, and nothing may bring them back, nor the consents that went with them."""
+        self._erasures.add([*speaker_ids, *consents])
         self._drop_clips(speaker_ids)
         self._hide(speaker_ids)
         self._overwrite_removed()

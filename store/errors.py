@@ -6,8 +6,12 @@ StoreError
 ├── KeyReused            key_reused
 ├── KeyNotFound          api_key_not_found
 ├── QuotaExceeded        quota_exceeded
+├── ConsentNotFound      consent_not_found
+├── ConsentRefused       consent_missing, consent_revoked, consent_insufficient, consent_voice_differs, consent_used
+├── ProtectedNotFound    protected_not_found
+├── VoiceProtected       voice_protected, protected_unheard
 ├── BadName              bad_name
-├── BadArgument          bad_clip, bad_labels, bad_cursor, bad_limit, bad_policy, bad_key
+├── BadArgument          bad_clip, bad_labels, bad_cursor, bad_limit, bad_policy, bad_key, bad_consent
 ├── BadVector            bad_vector, wrong_encoder
 ├── ArchiveRefused       archive_refused
 ├── JobNotFound          job_not_found
@@ -48,12 +52,28 @@ class QuotaExceeded(StoreError):
     """A key has had as much as it may have; `details` say how much that is, and until when."""
 
 
+class ConsentNotFound(StoreError):
+    """No consent has this id."""
+
+
+class ConsentRefused(StoreError):
+    """The speaker lacks a consent that is worth what the settings ask for, or the one that was named is not for it."""
+
+
+class ProtectedNotFound(StoreError):
+    """No protected voice has this id."""
+
+
+class VoiceProtected(StoreError):
+    """The voice may not be enrolled, or nobody can tell whether it may; never whose it is."""
+
+
 class BadName(StoreError):
     """A name that is empty, too long, or has the form of a speaker id."""
 
 
 class BadArgument(StoreError):
-    """A clip's figures, labels, a cursor, a limit, a prune policy or a key's terms outside what the store takes."""
+    """A clip, labels, a cursor, a limit, a prune policy, a key's terms or a consent outside what the store takes."""
 
 
 class BadVector(StoreError):

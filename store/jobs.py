@@ -11,7 +11,6 @@ import uuid
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from pathlib import Path
 from typing import Self
 
 from store import checks
@@ -20,7 +19,7 @@ from store.jobs_files import PieceFolder
 from store.jobs_queries import JobQueries
 from store.jobs_rows import JobRepository
 from store.jobs_types import BAD, DONE, Job, JobBounds, JobPage, NewJob, Piece, SpokenPiece
-from store.types import RequestKey
+from store.types import ConsentPolicy, RequestKey, StoreConfig
 from store.unit_of_work import Database, UnitOfWork
 from store.voices import VoiceQueries
 
@@ -30,9 +29,8 @@ _log = logging.getLogger(__name__)
 class Jobs:
     """Jobs of one database. Safe to use from many threads."""
 
-    def __init__(self, database: Database, state_dir: Path, keep_s: float) -> None:
-        """A finished job is kept for `keep_s`."""
-        self._database, self._state_dir, self._keep_s = database, state_dir, keep_s
+    def __init__(self, database: Database, config: StoreConfig) -> None:
+        self._database, self._config = database, config
         self._tenant: str | None = None
 
     def seen_by(self, tenant: str | None) -> Self:
@@ -43,20 +41,20 @@ class Jobs:
 
     @cached_property
     def _files(self) -> PieceFolder:
-        return PieceFolder(self._state_dir, self._database.read(VoiceQueries.position).store_id)
+        return PieceFolder(self._config.state_dir, self._database.read(VoiceQueries.position).store_id)
 
     def add(self, new: NewJob, bounds: JobBounds, key: RequestKey | None = None) -> Job:
         """The new job, on disk when this returns; under a key that was answered before, the job of then.
 
-        Raises: SpeakerNotFound, TooManyJobs, StorageFull (`jobs_full`), KeyReused, JobNotFound for a key whose job is
-        gone, BadArgument, StoreUnavailable.
+        Raises: SpeakerNotFound, ConsentRefused, TooManyJobs, StorageFull (`jobs_full`), KeyReused, JobNotFound for a
+        key whose job is gone, BadArgument, StoreUnavailable.
         """
         key = None if key is None else key.of(self._tenant)
         with self._database.write() as unit:
             earlier = None if key is None else unit.ledger.answered(key)
             if earlier is not None:
                 return unit.jobs.get(earlier)
-            _require_speakers(unit, {piece.speaker_id for piece in new.pieces})
+            _require_speakers(unit, {piece.speaker_id for piece in new.pieces}, self._config.consent)
             _require_room(unit.jobs, new, bounds)
             job = unit.jobs.add(str(uuid.uuid4()), new, datetime.now(UTC))
             if key is not None:
@@ -217,7 +215,7 @@ class Jobs:
 
     def _ends(self) -> tuple[datetime, datetime]:
         now = datetime.now(UTC)
-        return now, now + timedelta(seconds=self._keep_s)
+        return now, now + timedelta(seconds=self._config.job_keep_s)
 
     def _delete_if_there(self, job_id: str) -> None:
         try:
@@ -232,10 +230,12 @@ class Jobs:
             _log.warning("removed texts could not be overwritten on disk now: %s", error)
 
 
-def _require_speakers(unit: UnitOfWork, speaker_ids: set[str]) -> None:
+def _require_speakers(unit: UnitOfWork, speaker_ids: set[str], policy: ConsentPolicy) -> None:
     if missing := speaker_ids - unit.speakers.existing(speaker_ids).keys():
         message = f"{len(missing)} of the job's speakers were deleted meanwhile: list the speakers to see who is there"
         raise SpeakerNotFound("speaker_not_found", message)
+    for speaker_id in sorted(speaker_ids):
+        unit.consents.check_spoken(speaker_id, policy)
 
 
 def _require_room(jobs: JobQueries, new: NewJob, bounds: JobBounds) -> None:

@@ -13,6 +13,7 @@ from store.jobs_types import (
     CANCELLED,
     DONE,
     FAILED,
+    GONE_DETAIL,
     RUNNING,
     SPEAKER_GONE,
     UNFINISHED,
@@ -122,7 +123,7 @@ class JobRepository(JobQueries):
         """Ends all jobs that these speakers have a part in, and removes their pieces."""
         jobs = self._jobs_of(speaker_ids)
         for ids in chunks(sorted(jobs)):
-            ends = _ended(SPEAKER_GONE, now, expires_at) | {"code": SPEAKER_GONE, "detail": "a speaker was deleted"}
+            ends = _ended(SPEAKER_GONE, now, expires_at) | {"code": SPEAKER_GONE, "detail": GONE_DETAIL}
             self._change(update(JobRow).where(JobRow.id.in_(ids)).values(ends))
             self._empty(ids)
 

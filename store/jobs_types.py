@@ -10,6 +10,7 @@ WAITING, RUNNING, DONE, PARTIAL, FAILED, CANCELLED, SPEAKER_GONE = STATES = (
 UNFINISHED = (WAITING, RUNNING)
 # What can be heard; of all other finished jobs nothing is kept but their row.
 AUDIBLE = (DONE, PARTIAL)
+GONE_DETAIL = "a speaker was deleted, or the consent to its voice was revoked"
 # Of a piece: besides waiting and done, nothing could be made of it.
 BAD = "bad"
 

@@ -35,13 +35,14 @@ class Keeping(Removing):
     ) -> Speaker:
         """The speaker, with each of its clips heard by this encoder; its mean is renewed, its revision rises.
 
-        Raises: SpeakerNotFound, BadArgument where these are not all of its clips, BadVector, StorageFull,
-        StoreUnavailable.
+        Raises: SpeakerNotFound, BadArgument where these are not all of its clips, BadVector, VoiceProtected,
+        StorageFull, StoreUnavailable.
         """
         checked = checks.check_clips(clips)
         checks.check_encoder_id(encoder_id)
         cleaned = None if report is None else checks.clean_report(report)
         with self._database.write() as unit:
+            unit.protection.check([clip.vector for clip in checked], encoder_id, self._config.protected_cosine)
             speaker = unit.speakers.reembed(speaker_id, encoder_id, checked, cleaned, unit.revision)
             unit.ledger.note(actor, "reembed", 1, speaker.n_clips)
         self._pool.drop(speaker.id)

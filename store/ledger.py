@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
-from sqlalchemy import delete, literal, select, update
+from sqlalchemy import ScalarResult, delete, literal, select, update
 from sqlalchemy.orm import Session
 
 from store.errors import KeyReused
@@ -39,11 +39,12 @@ class Ledger:
 
     def lines(self, limit: int) -> tuple[AuditLine, ...]:
         """The last lines of the audit, newest first."""
-        statement = select(AuditRow).order_by(AuditRow.id.desc()).limit(limit)
-        return tuple(
-            AuditLine(row.at, row.actor, row.action, row.n_speakers, row.n_clips, row.receipt)
-            for row in self._session.scalars(statement)
-        )
+        return _lines(self._session.scalars(select(AuditRow).order_by(AuditRow.id.desc()).limit(limit)))
+
+    def lines_about(self, name: str, value: str) -> tuple[AuditLine, ...]:
+        """The lines whose receipt says so, oldest first."""
+        about = select(AuditRow).where(AuditRow.receipt[name].as_string() == value)
+        return _lines(self._session.scalars(about.order_by(AuditRow.id)))
 
     def answered(self, key: RequestKey) -> str | None:
         """The speaker that was enrolled under this key, None if nobody was. Raises: KeyReused."""
@@ -75,6 +76,10 @@ class Ledger:
         for ids in chunks([each for each in self._session.scalars(kept) if each in gone]):
             statement = update(RequestKeyRow).where(RequestKeyRow.speaker_id.in_(ids)).values(request_sha256="")
             self._session.execute(statement, execution_options={"synchronize_session": False})
+
+
+def _lines(rows: ScalarResult[AuditRow]) -> tuple[AuditLine, ...]:
+    return tuple(AuditLine(row.at, row.actor, row.action, row.n_speakers, row.n_clips, row.receipt) for row in rows)
 
 
 def _digest(key: str) -> str:

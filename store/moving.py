@@ -24,7 +24,7 @@ from store.archived_clips import ArchivedClips, write_clips
 from store.blobs import ClipFolder
 from store.errors import ArchiveRefused, StoreError
 from store.keeping import Keeping
-from store.types import ClipRecord, ImportReport, NewSpeaker, SpeakerRecord
+from store.types import ClipRecord, ImportReport, NewSpeaker, SpeakerRecord, StoreConfig
 from store.unit_of_work import Reading, UnitOfWork
 
 FORMAT = "voicekin-speakers-1"
@@ -82,7 +82,7 @@ class Moving(Keeping):
                 audio = {} if clips is None or record.id in there else clips.of(record.id)
                 kept.enter_context(self._keeping(record.id, record.new.clips, audio))
             with self._database.write() as unit:
-                reasons = [_take(unit, record, erased) for record in records]
+                reasons = [_take(unit, record, erased, self._config) for record in records]
                 found = [record for record, reason in zip(records, reasons, strict=True) if reason is None]
                 unit.ledger.note(actor, "import", len(found), sum(len(each.new.clips) for each in found))
         self._follow_commit()
@@ -172,13 +172,17 @@ def _time(spelt: str) -> datetime:
     return when
 
 
-def _take(unit: UnitOfWork, record: SpeakerRecord, erased: set[str]) -> str | None:
+def _take(unit: UnitOfWork, record: SpeakerRecord, erased: set[str], config: StoreConfig) -> str | None:
     """Adds the speaker, or says why not."""
     if unit.speakers.existing([record.id]) or unit.trash.existing([record.id]):
         return "exists"
     if record.id in erased or unit.speakers.is_gone(record.id):
         return "erased"
+    new = record.new
     try:
+        # An archive holds no consents.
+        unit.consents.usable(None, record.tenant, config.consent)
+        unit.protection.check([clip.vector for clip in new.clips], new.encoder_id, config.protected_cosine)
         unit.speakers.put(record, unit.revision)
     except StoreError as error:
         return error.code

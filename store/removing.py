@@ -25,17 +25,19 @@ class Removing(StoreCore):
         """
         with self._database.write() as unit:
             speaker = unit.speakers.get(speaker_id)
-            receipt = self._remove(unit, [speaker.id], actor, "delete", at_once)
-        self._after([speaker.id], receipt)
+            receipt, consents = self._remove(unit, [speaker.id], actor, "delete", at_once)
+        self._after([speaker.id], receipt, consents)
         return receipt
 
     def bring_back(self, speaker_id: str, actor: str = "api") -> Speaker:
         """The speaker, back from the trash with its id, clips and uses, under a new revision.
 
-        Raises: SpeakerNotFound, NameTaken, QuotaExceeded, StorageFull, StoreUnavailable.
+        Raises: SpeakerNotFound, NameTaken, QuotaExceeded, VoiceProtected, StorageFull, StoreUnavailable.
         """
         with self._database.write() as unit:
             speaker = unit.speakers.get(unit.trash.bring_back(speaker_id, unit.revision))
+            vectors = unit.speakers.clip_vectors(speaker.id)
+            unit.protection.check(vectors, speaker.encoder_id, self._config.protected_cosine)
             unit.key_usage.check_brought_back(speaker.id)
             unit.ledger.note(actor, "bring_back", 1, speaker.n_clips)
         self._follow_commit()
@@ -61,9 +63,10 @@ class Removing(StoreCore):
                 ids = sorted(unit.trash.existing([each for each in map(checks.as_speaker_id, speaker_ids) if each]))
             _, n_clips = unit.trash.remove(ids)
             unit.ledger.forget_requests(ids)
+            consents = unit.consents.remove_of(ids)
             receipt = _receipt(unit, ids, n_clips, actor, "purge")
         if ids:
-            self._forget(ids)
+            self._forget(ids, consents)
         return receipt
 
     def prune(
@@ -81,9 +84,9 @@ class Removing(StoreCore):
             victims = self._choose(candidates, policy, when, near)
             ids = [victim.candidate.speaker_id for victim in victims]
             # A schedule that finds nobody, every minute, is nothing to note.
-            receipt = self._remove(unit, ids, actor, "prune", at_once=False) if ids else None
+            receipt, consents = self._remove(unit, ids, actor, "prune", at_once=False) if ids else (None, [])
             n_orphans = unit.speakers.remove_orphans() if policy.orphans else 0
-        self._after(ids, receipt)
+        self._after(ids, receipt, consents)
         return report(False, candidates, victims, n_orphans, receipt)
 
     def audit(self, limit: int = 100) -> tuple[AuditLine, ...]:
@@ -93,7 +96,8 @@ class Removing(StoreCore):
 
     def _remove(
         self, unit: UnitOfWork, ids: Sequence[str], actor: str, action: str, at_once: bool
-    ) -> PurgeReceipt | None:
+    ) -> tuple[PurgeReceipt | None, list[str]]:
+        """The receipt, where they are gone for good, and the ids of the consents that went with them."""
         now, to_trash = datetime.now(UTC), self._config.grace_s > 0 and not at_once
         if to_trash:
             unit.trash.copy(ids, now, now + timedelta(seconds=self._config.grace_s))
@@ -101,15 +105,16 @@ class Removing(StoreCore):
         self.jobs.end_of_speakers(unit, ids)
         if to_trash:
             unit.ledger.note(actor, action, len(ids), n_clips)
-            return None
+            return None, []
         unit.ledger.forget_requests(ids)
-        return _receipt(unit, ids, n_clips, actor, action)
+        consents = unit.consents.remove_of(ids)
+        return _receipt(unit, ids, n_clips, actor, action), consents
 
-    def _after(self, ids: Sequence[str], receipt: PurgeReceipt | None) -> None:
+    def _after(self, ids: Sequence[str], receipt: PurgeReceipt | None, consents: Sequence[str]) -> None:
         if receipt is None:
             self._hide(ids)
         else:
-            self._forget(ids)
+            self._forget(ids, consents)
 
     def _near(self, policy: PrunePolicy) -> Near:
         if policy.duplicates_above is None:

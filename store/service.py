@@ -10,6 +10,8 @@ from types import MappingProxyType
 from store import checks
 from store.audio_cache import usage_figures
 from store.charting import Charting
+from store.consent_rules import compare
+from store.consenting import note_consent
 from store.errors import StoreError
 from store.grouping import Group
 from store.speakers import SpeakerRepository
@@ -44,6 +46,7 @@ class Enrolling:
     key: RequestKey | None
     actor: str
     owner: Owner
+    consent_id: str | None
 
 
 _Results = list[Speaker | Exception]
@@ -58,13 +61,18 @@ class Store(Charting):
         self._enrolments: Group[Enrolling, Speaker] = Group(self._enrol_group)
 
     def enrol(
-        self, new: NewSpeaker, key: RequestKey | None = None, actor: str = "api", audio: Mapping[str, bytes] = _NOTHING
+        self,
+        new: NewSpeaker,
+        key: RequestKey | None = None,
+        actor: str = "api",
+        audio: Mapping[str, bytes] = _NOTHING,
+        consent_id: str | None = None,
     ) -> Speaker:
         """The new speaker, on disk when this returns; under a key that was answered before, the speaker of then.
 
         The bytes in `audio`, by the clips' sha256, are kept beside the database.
         Raises: BadName, BadArgument, BadVector, NameTaken, KeyReused, SpeakerNotFound for a key whose speaker is gone,
-        QuotaExceeded, StorageFull, StoreUnavailable.
+        QuotaExceeded, ConsentNotFound, ConsentRefused, VoiceProtected, StorageFull, StoreUnavailable.
         """
         checked = replace(
             new,
@@ -78,7 +86,7 @@ class Store(Charting):
         own_key = None if key is None else key.of(self._owner.tenant)
         with self._keeping(speaker_id, checked.clips, audio):
             return self._enrolments.submit(
-                Enrolling(speaker_id, checked, own_key, self._owner.actor or actor, self._owner)
+                Enrolling(speaker_id, checked, own_key, self._owner.actor or actor, self._owner, consent_id)
             )
 
     def enrolled_before(self, key: RequestKey) -> Speaker | None:
@@ -107,7 +115,8 @@ class Store(Charting):
         """The speaker with a renewed mean; clips that it already has change nothing. `audio` is as in `enrol`.
 
         `naming` is changed with them or not at all.
-        Raises: SpeakerNotFound, BadArgument, BadVector, BadName, NameTaken, StorageFull, StoreUnavailable.
+        Raises: SpeakerNotFound, BadArgument, BadVector, BadName, NameTaken, ConsentRefused, VoiceProtected,
+        StorageFull, StoreUnavailable.
         """
         name = None if naming.name is None else checks.clean_name(naming.name)
         labels = None if naming.labels is None else checks.clean_labels(naming.labels)
@@ -116,6 +125,9 @@ class Store(Charting):
         canonical, _, _ = self._database.read(lambda speakers: speakers.voice_key(speaker_id))
         with self._keeping(canonical, checked, audio), self._database.write() as unit:
             speaker = unit.speakers.add_clips(canonical, encoder_id, checked, cleaned, unit.revision)
+            vectors = [clip.vector for clip in checked]
+            unit.consents.check_added(canonical, vectors, encoder_id, self._config.consent)
+            unit.protection.check([*vectors, speaker.vector], encoder_id, self._config.protected_cosine)
             if naming != _SAME:
                 speaker = unit.speakers.change(canonical, name, labels, None)
         self._pool.drop(speaker.id)
@@ -178,16 +190,17 @@ class Store(Charting):
     def hold(self, speaker_id: str) -> Iterator[VoiceRow]:
         """The speaker's voice; until the block is left, pruning here passes it over.
 
-        Shapes: vector float32 (d,), read-only. Raises: SpeakerNotFound, StoreUnavailable.
+        Nobody speaks but through here, and whether a consent still stands is asked of SQL each time.
+        Shapes: vector float32 (d,), read-only. Raises: SpeakerNotFound, ConsentRefused, StoreUnavailable.
         """
-        voice = self._database.read(lambda speakers: self._current_voice(speakers, speaker_id))
+        voice = self._database.read_all(lambda unit: self._current_voice(unit, speaker_id))
         with self._pool.hold((voice.speaker_id, voice.revision), voice.vector) as vector:
             yield replace(voice, vector=vector)
 
     def d_vector(self, speaker_id: str) -> tuple[FloatArray, str, int]:
         """The speaker's (vector, encoder_id, revision), from the pool if SQL says that it is still current.
 
-        Shapes: vector float32 (d,), read-only. Raises: SpeakerNotFound, StoreUnavailable.
+        Shapes: vector float32 (d,), read-only. Raises: SpeakerNotFound, ConsentRefused, StoreUnavailable.
         """
         with self.hold(speaker_id) as voice:
             return voice.vector, voice.encoder_id, voice.revision
@@ -227,7 +240,7 @@ class Store(Charting):
         with self._database.write() as unit:
             for each in group:
                 try:
-                    results.append(_enrol(unit, each))
+                    results.append(_enrol(unit, each, self._config))
                 except StoreError as error:
                     # It was refused before anything of it was written: the rest of the group can go on.
                     results.append(error)
@@ -243,11 +256,12 @@ class Store(Charting):
         matches = tuple(Match(hit.speaker_id, there[hit.speaker_id][0], hit.cosine) for hit in live)
         return matches, len(matches) == len(hits)
 
-    def _current_voice(self, speakers: SpeakerRepository, speaker_id: str) -> VoiceRow:
+    def _current_voice(self, unit: Reading, speaker_id: str) -> VoiceRow:
         """The voice at its revision in SQL; its vector from the pool if it is there."""
-        canonical, encoder_id, revision = speakers.voice_key(speaker_id)
+        canonical, encoder_id, revision = unit.speakers.voice_key(speaker_id)
+        unit.consents.check_spoken(canonical, self._config.consent)
         pooled = self._pool.get((canonical, revision))
-        return speakers.voice(canonical) if pooled is None else VoiceRow(canonical, revision, encoder_id, pooled)
+        return unit.speakers.voice(canonical) if pooled is None else VoiceRow(canonical, revision, encoder_id, pooled)
 
     def _stats(self, unit: Reading) -> StoreStats:
         speakers = unit.speakers
@@ -275,13 +289,19 @@ class Store(Charting):
         )
 
 
-def _enrol(unit: UnitOfWork, asked: Enrolling) -> Speaker:
+def _enrol(unit: UnitOfWork, asked: Enrolling, config: StoreConfig) -> Speaker:
     earlier = None if asked.key is None else unit.ledger.answered(asked.key)
     if earlier is not None:
         return unit.speakers.get(earlier)
     if asked.owner.key_id is not None:
         unit.key_usage.check_room(asked.owner.key_id)
-    speaker = unit.speakers.add(asked.speaker_id, asked.new, unit.revision, asked.owner)
+    new, policy, vectors = asked.new, config.consent, [clip.vector for clip in asked.new.clips]
+    unit.protection.check(vectors, new.encoder_id, config.protected_cosine)
+    consent = unit.consents.usable(asked.consent_id, asked.owner.tenant, policy)
+    voice = None if consent is None else compare(consent, vectors, new.encoder_id, policy.cosine)
+    speaker = unit.speakers.add(asked.speaker_id, new, unit.revision, asked.owner)
+    if consent is not None:
+        note_consent(unit, asked.actor, "consent_use", unit.consents.use(consent, speaker.id, voice))
     if asked.key is not None:
         unit.ledger.remember(asked.key, speaker.id)
     unit.ledger.note(asked.actor, "enrol", 1, speaker.n_clips)

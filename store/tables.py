@@ -205,7 +205,10 @@ class TombstoneRow(Base):
 
 
 class AuditRow(Base):
-    """Who did what and when, to how many; no name, no id of a speaker. `receipt` is what a purge was answered with."""
+    """Who did what and when, to how many; no name, no id of a speaker. `receipt` is what a purge was answered with.
+
+    The database itself refuses to change a line, or to remove one.
+    """
 
     __tablename__ = "audit"
 

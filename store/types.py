@@ -9,6 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float32]
+# What a speaker needs before it is enrolled or spoken with: nothing, a record, a record with a recording.
+OFF, STATEMENT, RECORDING = CONSENT_LEVELS = ("off", "statement", "recording")
+
+
+@dataclass(frozen=True, slots=True)
+class ConsentPolicy:
+    """What a consent must be, by its level. With `words` its recording must have been found to say the statement.
+
+    Each clip of a speaker must reach `cosine` with the recording, where there is one.
+    """
+
+    level: str = OFF
+    words: bool = False
+    cosine: float = 0.68
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +32,7 @@ class StoreConfig:
     A speaker that was deleted or pruned can be brought back for `grace_s`; with 0 it is gone at once.
     With `watch_every_s` above 0 a thread follows what other processes change even while nobody searches.
     `audio_cache` is where finished speeches are kept: nowhere, `memory`, `disk`, a Redis or S3 URL.
-    A finished job is kept for `job_keep_s`.
+    A finished job is kept for `job_keep_s`. Who reaches `protected_cosine` with a protected voice is not enrolled.
     """
 
     database_url: str
@@ -32,6 +46,8 @@ class StoreConfig:
     audio_cache_bytes: int = 256 * 2**20
     audio_cache_s: float = 86400.0
     job_keep_s: float = 7 * 86400.0
+    consent: ConsentPolicy = ConsentPolicy()
+    protected_cosine: float = 0.8
 
 
 @dataclass(frozen=True, slots=True)

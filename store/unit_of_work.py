@@ -12,11 +12,13 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from store.connections import WRITING, connect, overwrite_removed, refilling, translated_faults
+from store.consents import ConsentRepository
 from store.errors import StoreUnavailable
 from store.jobs_rows import JobRepository
 from store.key_usage import KeyUsage
 from store.keys import KeyRepository
 from store.ledger import Ledger
+from store.protection import ProtectionRepository
 from store.speakers import SpeakerRepository
 from store.tables import StateRow
 from store.tenants import TenantSession
@@ -37,6 +39,8 @@ class Reading:
     keys: KeyRepository
     jobs: JobRepository
     key_usage: KeyUsage
+    consents: ConsentRepository
+    protection: ProtectionRepository
 
     @classmethod
     def of(cls, session: Session) -> Self:
@@ -47,6 +51,8 @@ class Reading:
             KeyRepository(session),
             JobRepository(session),
             KeyUsage(session),
+            ConsentRepository(session),
+            ProtectionRepository(session),
         )
 
 

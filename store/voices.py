@@ -67,6 +67,11 @@ class VoiceQueries:
                     found[speaker_id].add(sha256)
         return found
 
+    def clip_vectors(self, speaker_id: str) -> list[FloatArray]:
+        """The vector of each of the speaker's clips. Shapes: float32 (d,), L2 norm 1."""
+        found = select(ClipRow.vector).where(ClipRow.speaker_id == speaker_id)
+        return list(map(to_vector, self._session.scalars(found)))
+
     def voice(self, speaker_id: str) -> VoiceRow:
         """The speaker's vector and what it belongs to. Raises: SpeakerNotFound."""
         row = self._session.execute(_VOICES.where(SpeakerRow.id == required_id(speaker_id))).one_or_none()
