@@ -16,7 +16,20 @@ from api.context import Context
 from api.host import Host
 from api.jobs_metrics import JobCollector
 from api.middleware import ELEVENLABS_KEY, REQUEST_ID, Gateway, error_response
-from api.routes import admin, console, conversations, elevenlabs, health, jobs, keys, openai, speakers, speech
+from api.routes import (
+    admin,
+    consents,
+    console,
+    conversations,
+    elevenlabs,
+    health,
+    jobs,
+    keys,
+    openai,
+    openai_voices,
+    speakers,
+    speech,
+)
 from api.routes.documented import say_scopes
 from api.settings import Settings
 
@@ -53,10 +66,24 @@ def create_app(settings: Settings) -> FastAPI:
     )
     app.state.context = context
     context.metrics.registry.register(JobCollector(host.job_figures))
-    modules = (speakers, speech, conversations, jobs, openai, elevenlabs, admin, keys, health, console)
-    for module in modules:
-        app.include_router(module.router)
-    say_scopes(app, [module.router for module in modules])
+    modules = (
+        speakers,
+        speech,
+        conversations,
+        jobs,
+        consents,
+        openai,
+        openai_voices,
+        elevenlabs,
+        admin,
+        keys,
+        health,
+        console,
+    )
+    routers = [*(module.router for module in modules), consents.protected]
+    for router in routers:
+        app.include_router(router)
+    say_scopes(app, routers)
     _add_error_handlers(app)
     app.add_middleware(Gateway, metrics=context.metrics, settings=settings)
     if origins := settings.origins():

@@ -10,7 +10,7 @@ import store.errors as store_errors
 _CODES_OF: Mapping[type[Exception], str] = {
     api_errors.RequestRefused: "missing_field bad_field bad_labels bad_multipart too_many_clips verify_needs_whole "
     "bad_tag",
-    api_errors.NotOffered: "settings_not_kept",
+    api_errors.NotOffered: "settings_not_kept prompts_not_offered",
     api_errors.NotCalibrated: "not_calibrated",
     api_errors.TooLarge: "too_large",
     api_errors.FormatUnknown: "format_unknown",
@@ -23,6 +23,8 @@ _CODES_OF: Mapping[type[Exception], str] = {
     api_errors.OutOfTurn: "not_begun after_close",
     api_errors.Idle: "idle",
     api_errors.JobInaudible: "job_not_done job_inaudible",
+    api_errors.WordsRefused: "consent_words_differ consent_language consent_statement",
+    api_errors.RecogniserMissing: "recogniser_missing",
     api_errors.ServerRefused: "server_unreachable server_failed",
     api_errors.SettingsError: "settings_invalid",
     encoder_errors.UnreadableAudio: "empty no_audio bad_container unsupported_format decode_timeout",
@@ -40,8 +42,13 @@ _CODES_OF: Mapping[type[Exception], str] = {
     store_errors.KeyReused: "key_reused",
     store_errors.KeyNotFound: "api_key_not_found",
     store_errors.QuotaExceeded: "quota_exceeded",
+    store_errors.ConsentNotFound: "consent_not_found",
+    store_errors.ConsentRefused: "consent_missing consent_revoked consent_insufficient "
+    "consent_voice_differs consent_used",
+    store_errors.ProtectedNotFound: "protected_not_found",
+    store_errors.VoiceProtected: "voice_protected protected_unheard",
     store_errors.BadName: "bad_name",
-    store_errors.BadArgument: "bad_clip bad_labels bad_cursor bad_limit bad_policy bad_key",
+    store_errors.BadArgument: "bad_clip bad_labels bad_cursor bad_limit bad_policy bad_key bad_consent",
     store_errors.ArchiveRefused: "archive_refused",
     store_errors.JobNotFound: "job_not_found",
     store_errors.TooManyJobs: "too_many_jobs",

@@ -11,6 +11,8 @@ from rich.console import Console
 
 from api.admin_cli import register
 from api.command_line import AsJson, Model, Named, Server, door, settings_now, show
+from api.consents_cli import app as consents
+from api.consents_cli import protected
 from api.engines_cli import app as engines
 from api.evaluation import evaluate
 from api.finetuning import finetune
@@ -33,6 +35,8 @@ app.add_typer(voices, name="voices")
 app.add_typer(engines, name="engines")
 app.add_typer(keys, name="keys")
 app.add_typer(jobs, name="jobs")
+app.add_typer(consents, name="consents")
+app.add_typer(protected, name="protected")
 app.command()(evaluate)
 app.command()(finetune)
 register(app)
@@ -65,6 +69,9 @@ def enrol(
     clips: Annotated[list[Path], typer.Argument(help="Audio files of this one voice; 5 to 30 seconds are best.")],
     label: Annotated[list[str] | None, typer.Option(help="KEY=VALUE; may be given again.")] = None,
     model: Model = None,
+    consent: Annotated[
+        str | None, typer.Option(metavar="CONSENT_ID", help="The person's consent; `voicekin consents add` records it.")
+    ] = None,
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
@@ -72,7 +79,7 @@ def enrol(
     from api.report import show_enrolled
 
     with door(server) as opened, _busy(f"Listening to {len(clips)} clip(s)"):
-        document = opened.enrol(name, clips, _labels(label or []), model)
+        document = opened.enrol(name, clips, _labels(label or []), model, consent)
     show(document, as_json, show_enrolled)
 
 

@@ -33,6 +33,7 @@ def examine(settings: Settings, migrate: bool) -> list[Finding]:
         _index(settings),
         _encoder(settings),
         _voice(settings),
+        _consent_words(settings),
     ]
 
 
@@ -176,6 +177,16 @@ def _voice(settings: Settings) -> Finding:
         remedy = "set VOICEKIN_VOICE_DIR to a voice bundle" if name == BUNDLED else f"voicekin voices use {BUNDLED}"
         return _missing("voice", error.message, remedy)
     return _found("voice", f"{info.model_id}, {info.voice.audio.sample_rate} Hz, for encoder {info.voice.encoder_id}")
+
+
+def _consent_words(settings: Settings) -> Finding:
+    from api.consent_words import REMEDY, missing_packages
+
+    lacking = missing_packages()
+    if settings.consent_words and lacking:
+        return _missing("consent words", lacking, REMEDY)
+    state = "checked" if settings.consent_words else "not asked for (VOICEKIN_CONSENT_WORDS)"
+    return _found("consent words", f"{state}; {lacking or 'the recogniser is installed'}")
 
 
 def _found(what: str, found: str) -> Finding:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from api.command_line import ACTOR
+from api.consents_door import Consents, LocalConsents, RemoteConsents
 from api.errors import RequestRefused, ServerRefused
 from api.jobs_door import JobsDoor, LocalJobs, RemoteJobs
 from api.keys_door import Keys, LocalKeys, RemoteKeys
@@ -48,8 +49,15 @@ class Door(Protocol):
     def keys(self) -> Keys: ...
     @property
     def jobs(self) -> JobsDoor: ...
+    @property
+    def consents(self) -> Consents: ...
     def enrol(
-        self, name: str, clips: Sequence[Path], labels: Mapping[str, str], model: str | None = None
+        self,
+        name: str,
+        clips: Sequence[Path],
+        labels: Mapping[str, str],
+        model: str | None = None,
+        consent_id: str | None = None,
     ) -> Document: ...
     def speak(self, speaker: str, order: Mapping[str, Any]) -> Audio: ...
     def voices(self) -> Iterator[Document]: ...
@@ -89,14 +97,23 @@ class LocalDoor:
         self._store = store
         self.keys: Keys = LocalKeys(store)
         self.jobs: JobsDoor = LocalJobs(settings, store)
+        self.consents: Consents = LocalConsents(settings, store)
 
-    def enrol(self, name: str, clips: Sequence[Path], labels: Mapping[str, str], model: str | None = None) -> Document:
+    def enrol(
+        self,
+        name: str,
+        clips: Sequence[Path],
+        labels: Mapping[str, str],
+        model: str | None = None,
+        consent_id: str | None = None,
+    ) -> Document:
         from api.schemas import EnrolledOut
         from api.services import open_enrolment, open_voices
 
         data = read_clips(clips)
         with open_voices(self._settings) as loaded, open_enrolment(self._settings, self._store, loaded) as enrolment:
-            return EnrolledOut.of_enrolled(enrolment.enrol(name, data, labels, model=model)).model_dump(mode="json")
+            enrolled = enrolment.enrol(name, data, labels, model=model, consent_id=consent_id)
+        return EnrolledOut.of_enrolled(enrolled).model_dump(mode="json")
 
     def speak(self, speaker: str, order: Mapping[str, Any]) -> Audio:
         from api.audio_out import find_format
@@ -165,10 +182,19 @@ class RemoteDoor:
         self._client = client
         self.keys: Keys = RemoteKeys(self._ask)
         self.jobs: JobsDoor = RemoteJobs(self._client, self._ask, _refusal)
+        self.consents: Consents = RemoteConsents(self._ask)
 
-    def enrol(self, name: str, clips: Sequence[Path], labels: Mapping[str, str], model: str | None = None) -> Document:
+    def enrol(
+        self,
+        name: str,
+        clips: Sequence[Path],
+        labels: Mapping[str, str],
+        model: str | None = None,
+        consent_id: str | None = None,
+    ) -> Document:
         files = [("clips", (path.name, data)) for path, data in zip(clips, read_clips(clips), strict=True)]
         fields = {"name": name, "labels": json.dumps(dict(labels)), **({"model": model} if model else {})}
+        fields |= {"consent_id": consent_id} if consent_id else {}
         return self._json("POST", "/v1/speakers", data=fields, files=files)
 
     def speak(self, speaker: str, order: Mapping[str, Any]) -> Audio:

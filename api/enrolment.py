@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from api.voices import Encoders
     from encoder.audio import Decoder
     from encoder.engine import SpeakerEncoder
+    from store.consent_types import Consent
     from store.service import Store
 
 _REPORT = TypeAdapter(EnrolmentReport)
@@ -57,20 +58,24 @@ class Enrolment:
         labels: Mapping[str, str],
         request_key: str | None = None,
         model: str | None = None,
+        consent_id: str | None = None,
     ) -> Enrolled:
         """A new speaker from clips; all of them are used or none is. A key that was answered gives the speaker of then.
 
         The speaker is heard by the encoder of the voice `model`, or of the one in use.
-        Raises: EncoderError for a clip that cannot be used, NameTaken, BadName, KeyReused, ModelUnknown, QuotaExceeded.
+        Raises: EncoderError for a clip that cannot be used, NameTaken, BadName, KeyReused, ModelUnknown, QuotaExceeded,
+        ConsentNotFound, ConsentRefused, VoiceProtected.
         """
-        key = None if request_key is None else RequestKey(request_key, _digest(name, clips, labels))
+        key = None if request_key is None else RequestKey(request_key, _digest(name, clips, labels, consent_id))
         known = None if key is None else self.store.enrolled_before(key)
         if known is not None:
             return self._enrolled(known, _REPORT.validate_python(known.report))
         # Again in the transaction; but nobody should be listened to in vain.
         self.store.check_room()
+        consent = self.store.check_consent(consent_id)
         encoder = self.encoders.of_voice(model)
-        reference = self._embed(clips, encoder)
+        reference = self.embed(clips, encoder)
+        self._hear_again([consent] if consent else [], encoder)
         new = NewSpeaker(
             name=name,
             encoder_id=encoder.encoder_id,
@@ -78,16 +83,19 @@ class Enrolment:
             labels=labels,
             report=report_document(reference.report),
         )
-        return self._enrolled(self.store.enrol(new, key, audio=self._kept(clips, reference)), reference.report)
+        speaker = self.store.enrol(new, key, audio=self._kept(clips, reference), consent_id=consent_id)
+        return self._enrolled(speaker, reference.report)
 
     def add_clips(self, speaker_id: str, clips: Sequence[bytes], naming: Naming | None = None) -> Enrolled:
         """A stored speaker with more clips, heard by the encoder of the first; its mean is renewed, its revision rises.
 
         `naming` is changed with them or not at all.
-        Raises: SpeakerNotFound, EncoderError, NameTaken, BadName, BadConditioning where that encoder is gone.
+        Raises: SpeakerNotFound, EncoderError, NameTaken, BadName, ConsentRefused, VoiceProtected, BadConditioning where
+        that encoder is gone.
         """
         encoder = self.encoders.by_id(self.store.get(speaker_id).encoder_id)
-        reference = self._embed(clips, encoder)
+        reference = self.embed(clips, encoder)
+        self._hear_again(self.store.consents_of(speaker_id), encoder)
         speaker = self.store.add_clips(
             speaker_id,
             encoder.encoder_id,
@@ -136,14 +144,24 @@ class Enrolment:
         known = self.store.cached_embedding(hashlib.sha256(clip).hexdigest(), encoder.encoder_id)
         if known is not None:
             return known.vector, known.voiced_s
-        reference = self._embed([clip], encoder)
+        reference = self.embed([clip], encoder)
         return reference.embedding.vector, reference.report.voiced_s
 
-    def _embed(self, clips: Sequence[bytes], encoder: SpeakerEncoder) -> Reference:
+    def embed(self, clips: Sequence[bytes], encoder: SpeakerEncoder) -> Reference:
+        """The clips as this encoder hears them; nothing of them is kept. Raises: RequestRefused, EncoderError."""
         from encoder.reference import embed_clips
 
         self._check_count(clips)
         return embed_clips(clips, encoder, self.decoder, self.limits)
+
+    def _hear_again(self, consents: Sequence[Consent], encoder: SpeakerEncoder) -> None:
+        """Has recorded statements heard by the encoder of the clips that they will be compared with."""
+        for consent in consents:
+            if consent.revoked_at is None and consent.encoder_id not in (None, encoder.encoder_id):
+                audio = self.store.consent_recording(consent.id)
+                if audio is not None:
+                    heard = self.embed([audio], encoder).embedding
+                    self.store.rehear_consent(consent.id, heard.vector, encoder.encoder_id)
 
     def _check_count(self, clips: Sequence[bytes]) -> None:
         if not clips:
@@ -157,8 +175,10 @@ class Enrolment:
             )
 
 
-def _digest(name: str, clips: Sequence[bytes], labels: Mapping[str, str]) -> str:
-    parts = [name, dict(labels), [hashlib.sha256(clip).hexdigest() for clip in clips]]
+def _digest(name: str, clips: Sequence[bytes], labels: Mapping[str, str], consent_id: str | None) -> str:
+    parts: list[object] = [name, dict(labels), [hashlib.sha256(clip).hexdigest() for clip in clips]]
+    # Without a consent it is what it was before there were any.
+    parts += [consent_id] if consent_id else []
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 

@@ -2,7 +2,7 @@
 
 ApiError
 ├── RequestRefused   missing_field, bad_field, bad_labels, bad_multipart, too_many_clips, verify_needs_whole, bad_tag
-├── NotOffered       settings_not_kept
+├── NotOffered       settings_not_kept, prompts_not_offered
 ├── NotCalibrated    not_calibrated
 ├── TooLarge         too_large
 ├── FormatUnknown    format_unknown
@@ -14,6 +14,8 @@ ApiError
 ├── OutOfTurn        not_begun, after_close
 ├── Idle             idle
 ├── JobInaudible     job_not_done, job_inaudible
+├── WordsRefused     consent_words_differ, consent_language, consent_statement
+├── RecogniserMissing  recogniser_missing
 ├── ServerRefused    server_unreachable, server_failed, and what the server's own code was
 └── SettingsError    settings_invalid
 """
@@ -83,6 +85,14 @@ class JobInaudible(ApiError):
 
 class SettingsError(ApiError):
     """A setting has no meaning here; the message names it and what is allowed."""
+
+
+class WordsRefused(ApiError):
+    """A recorded statement does not say what it should, or nobody here can tell."""
+
+
+class RecogniserMissing(ApiError):
+    """The settings ask for a check of words, and what could make it is not installed."""
 
 
 class ServerRefused(ApiError):

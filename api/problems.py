@@ -46,6 +46,8 @@ KINDS: Mapping[type[Exception], Kind] = {
     api_errors.OutOfTurn: Kind(409, "Not now"),
     api_errors.Idle: Kind(408, "Nothing came"),
     api_errors.JobInaudible: Kind(409, "Nothing can be heard"),
+    api_errors.WordsRefused: Kind(422, "The recording does not say what it should"),
+    api_errors.RecogniserMissing: Kind(501, "Words cannot be checked here"),
     api_errors.ServerRefused: Kind(502, "The server refused"),
     api_errors.SettingsError: Kind(500, "Bad settings"),
     encoder_errors.UnreadableAudio: Kind(422, "The audio cannot be read"),
@@ -63,6 +65,10 @@ KINDS: Mapping[type[Exception], Kind] = {
     store_errors.KeyReused: Kind(422, "The key belongs to another request"),
     store_errors.KeyNotFound: Kind(404, "No such key"),
     store_errors.QuotaExceeded: Kind(429, "The quota is used up"),
+    store_errors.ConsentNotFound: Kind(404, "No such consent"),
+    store_errors.ConsentRefused: Kind(403, "No valid consent"),
+    store_errors.ProtectedNotFound: Kind(404, "No such protected voice"),
+    store_errors.VoiceProtected: Kind(403, "The voice may not be enrolled"),
     store_errors.BadName: Kind(422, "The name cannot be used"),
     store_errors.BadArgument: Kind(422, "The request cannot be used"),
     store_errors.BadVector: Kind(409, "The vector cannot be stored"),
@@ -80,12 +86,14 @@ STATUS_OF_CODE: Mapping[str, int] = {
     "admin_disabled": 403,
     "scope_missing": 403,
     "origin_refused": 403,
+    "consent_used": 409,
+    "protected_unheard": 409,
     "deadline_missed": 504,
 }
 _OPENAI_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
 # What OpenAI's clients treat as a fault of the request.
 _OPENAI_BAD_REQUEST = {409, 413, 415, 422}
-_OPENAI_FIELDS = {"text": "input", "speaker_id": "voice", "format": "response_format"}
+_OPENAI_FIELDS = {"text": "input", "speaker_id": "voice", "format": "response_format", "consent_id": "consent"}
 _ELEVENLABS_FIELDS = {
     "speaker_id": "voice_id",
     "voice": "voice_id",

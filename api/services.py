@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from api.access import Caller, KeyLog
+from api.consent_words import WordsChecker
+from api.consenting import Consenting
 from api.enrolment import Enrolment
 from api.errors import SettingsError
 from api.jobs import Jobs
@@ -39,6 +41,7 @@ class Services:
 
     store: Store
     enrolment: Enrolment
+    consenting: Consenting
     speaking: Speaking
     rendering: Rendering
     keys: KeyLog
@@ -49,12 +52,13 @@ class Services:
     def seen_by(self, caller: Caller, standings: Standings) -> Services:
         """The same rooms on the caller's behalf: only its tenant's speakers and jobs are there, its key pays."""
         store = self.store.seen_by(caller.owner)
-        speaking = replace(self.speaking, store=store)
+        enrolment, speaking = replace(self.enrolment, store=store), replace(self.speaking, store=store)
         meter = Meter() if caller.key is None else KeyMeter(store, self.keys, caller.key, standings)
         return replace(
             self,
             store=store,
-            enrolment=replace(self.enrolment, store=store),
+            enrolment=enrolment,
+            consenting=replace(self.consenting, enrolment=enrolment),
             speaking=speaking,
             rendering=replace(self.rendering, speaking=speaking, meter=meter),
             jobs=replace(self.jobs, store=store, meter=meter),
@@ -73,7 +77,8 @@ def open_services(settings: Settings) -> Iterator[Services]:
         stack.callback(keys.flush)
         runner = stack.enter_context(open_runner(settings, store, speaking))
         jobs = Jobs(store, voices.voices, settings.job_limits())
-        yield Services(store, enrolment, speaking, Rendering(speaking), keys, jobs, JobFiles(store.jobs), runner)
+        consents, files = consenting(settings, enrolment), JobFiles(store.jobs)
+        yield Services(store, enrolment, consents, speaking, Rendering(speaking), keys, jobs, files, runner)
 
 
 @contextmanager
@@ -146,6 +151,12 @@ def open_enrolment(settings: Settings, store: Store, loaded: Loaded) -> Iterator
             settings.max_clips,
             keep_clips=settings.keep_clips,
         )
+
+
+def consenting(settings: Settings, enrolment: Enrolment) -> Consenting:
+    """What takes consents and protected voices in."""
+    words = WordsChecker(settings.consent_word_errors) if settings.consent_words else None
+    return Consenting(enrolment, settings.consent_statement, words, settings.protected_cosine)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from api.jobs_limits import JobLimits, RunnerConfig
 from api.shelf import Shelf
 from encoder.types import AudioLimits
 from store.jobs_types import JobBounds
-from store.types import StoreConfig
+from store.types import ConsentPolicy, StoreConfig
 
 if TYPE_CHECKING:
     from cloning.engines.choice import EngineChoice
@@ -84,6 +84,30 @@ class Settings(BaseSettings):
     )
     keep_clips: bool = Field(
         default=False, description="Keep the clips of enrolments as uploaded, so that `voicekin reembed` can hear them."
+    )
+    consent: Literal["off", "statement", "recording"] = Field(
+        default="off",
+        description="What a speaker needs before it is enrolled or spoken with: nothing (off), a consent (statement), "
+        "or one with a recorded statement (recording).",
+    )
+    consent_statement: str = Field(
+        default="I agree that a copy of my voice is made and used to speak texts.",
+        min_length=1,
+        max_length=2000,
+        description="The sentence of a consent that brings none, which a recording must say where words are checked.",
+    )
+    consent_cosine: float = Field(
+        default=0.68, ge=0, le=1, description="Least cosine of a recorded statement to each clip of its speaker."
+    )
+    consent_words: bool = Field(
+        default=False,
+        description="Check the words of recorded statements, in English; needs `pip install 'voicekin[evaluate]'`.",
+    )
+    consent_word_errors: float = Field(
+        default=0.3, ge=0, le=1, description="Share of a recorded statement's words that may be heard wrongly."
+    )
+    protected_cosine: float = Field(
+        default=0.8, ge=0, le=1, description="Cosine to a protected voice from which nobody is enrolled."
     )
     audio_cache: SecretStr = Field(
         default=SecretStr(""),
@@ -154,6 +178,8 @@ class Settings(BaseSettings):
             audio_cache_bytes=self.audio_cache_bytes,
             audio_cache_s=self.audio_cache_s,
             job_keep_s=self.job_keep_days * 86400.0,
+            consent=ConsentPolicy(self.consent, self.consent_words, self.consent_cosine),
+            protected_cosine=self.protected_cosine,
         )
 
     def job_limits(self) -> JobLimits:

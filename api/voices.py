@@ -210,6 +210,13 @@ class Encoders:
             raise BadConditioning("wrong_encoder", words)
         return shared
 
+    def every(self) -> Iterator[SpeakerEncoder]:
+        """The encoder of each installed voice, each once; not those that are not here."""
+        voices = self._voices.shelf.voices()
+        for encoder_id in sorted({voice.info.voice.encoder_id for voice in voices if voice.info is not None}):
+            with suppress(BadConditioning, BundleError):
+                yield self.by_id(encoder_id)
+
     def _get(self, encoder_id: str, own: Path | None) -> SpeakerEncoder:
         name = encoder_id if own else ""
         with self._lock:

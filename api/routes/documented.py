@@ -19,10 +19,18 @@ UPLOAD = (
     "missing_field bad_field bad_multipart too_many_clips too_large empty no_audio bad_container unsupported_format "
     "decode_timeout too_many_bytes decoded_too_long no_speech too_little_speech bad_clip bad_vector storage_full"
 )
+CONSENT = (
+    "consent_missing consent_revoked consent_insufficient consent_voice_differs consent_used consent_words_differ "
+    "consent_language consent_statement recogniser_missing"
+)
+ENROLMENT = (
+    "quota_exceeded consent_not_found consent_missing consent_revoked consent_insufficient consent_voice_differs "
+    "consent_used voice_protected protected_unheard"
+)
 SPEECH = (
-    "speaker_not_found quota_exceeded nothing_to_say text_too_long bad_markup bad_lexicon bad_field too_large "
-    "language_unsupported format_unknown verify_needs_whole wrong_encoder synthesis_failed engine_failed queue_full "
-    "deadline_missed cancelled closed"
+    "speaker_not_found consent_missing consent_revoked consent_insufficient quota_exceeded nothing_to_say text_too_long "
+    "bad_markup bad_lexicon bad_field too_large language_unsupported format_unknown verify_needs_whole wrong_encoder "
+    "synthesis_failed engine_failed queue_full deadline_missed cancelled closed"
 )
 READY = (
     "starting draining store_unavailable schema_missing schema_older schema_newer bundle_missing bundle_corrupt "

@@ -27,7 +27,7 @@ from api.forms import AudioForm
 from api.listing import every_speaker, find_speaker, model_or_default
 from api.multipart import Upload, read_labels, read_upload
 from api.replies import streamed, whole
-from api.routes.documented import ANY, SPEECH, UPLOAD, elevenlabs_errors, form_of
+from api.routes.documented import ANY, ENROLMENT, SPEECH, UPLOAD, elevenlabs_errors, form_of
 from api.services import Services
 from api.speech import SpeechOrder
 from store.types import Naming, Speaker
@@ -160,15 +160,18 @@ async def search_voices(
 
 @router.post(
     "/v1/voices/add",
-    responses=elevenlabs_errors("name_taken bad_name bad_labels quota_exceeded", UPLOAD, ANY),
+    responses=elevenlabs_errors("name_taken bad_name bad_labels", ENROLMENT, UPLOAD, ANY),
     openapi_extra=form_of({**_VOICE_FIELDS, "files": _FILES}, ["name", "files"]),
     dependencies=[ENROL],
 )
 async def add(request: Request, context: ContextDep, services: ServicesDep) -> AddedOut:
-    """Enrol a speaker from clips of one voice."""
+    """Enrol a speaker from clips of one voice; a label `consent_id` names a consent, and is not kept."""
     with context.enrolment.place():
         upload = await read_upload(request, "files", _FIELDS, context.settings.max_clips)
-        work = partial(services.enrolment.enrol, _name(upload), upload.clips, _labels(upload, {}))
+        labels = _labels(upload, {})
+        # Their clients send no field for it, but any label.
+        consent_id = labels.pop("consent_id", None)
+        work = partial(services.enrolment.enrol, _name(upload), upload.clips, labels, consent_id=consent_id)
         enrolled = await context.enrolment.run(work)
     context.metrics.enrolled.inc()
     return AddedOut(voice_id=enrolled.speaker.id)
@@ -195,7 +198,9 @@ async def delete(voice_id: str, context: ContextDep, services: ServicesDep) -> D
 
 @router.post(
     "/v1/voices/{voice_id}/edit",
-    responses=elevenlabs_errors("speaker_not_found name_taken bad_name bad_labels wrong_encoder", UPLOAD, ANY),
+    responses=elevenlabs_errors(
+        "speaker_not_found name_taken bad_name bad_labels wrong_encoder", ENROLMENT, UPLOAD, ANY
+    ),
     openapi_extra=form_of({**_VOICE_FIELDS, "files": _FILES}, ["name"]),
     dependencies=[ENROL],
 )

@@ -9,7 +9,7 @@ from api.context import CLIENT, ENROL, ContextDep, ServicesDep
 from api.errors import RequestRefused
 from api.map_schemas import MapOut
 from api.multipart import Upload, read_labels, read_upload
-from api.routes.documented import ANY, UPLOAD, errors, form_of
+from api.routes.documented import ANY, ENROLMENT, UPLOAD, errors, form_of
 from api.schemas import EnrolledOut, MatchesOut, SpeakerChange, SpeakerDetailOut, SpeakerOut, SpeakerPage, VerdictOut
 
 router = APIRouter(prefix="/v1/speakers", tags=["speakers"], dependencies=[CLIENT])
@@ -20,7 +20,7 @@ K = Annotated[int, Query(ge=1, le=100, description="How many.")]
 @router.post(
     "",
     status_code=201,
-    responses=errors("name_taken bad_name bad_labels key_reused model_unknown quota_exceeded", UPLOAD, ANY),
+    responses=errors("name_taken bad_name bad_labels key_reused model_unknown", ENROLMENT, UPLOAD, ANY),
     openapi_extra=form_of(
         {
             "name": {"type": "string", "examples": ["Ada"]},
@@ -34,6 +34,10 @@ K = Annotated[int, Query(ge=1, le=100, description="How many.")]
                 "type": "string",
                 "description": "The voice whose encoder hears the clips; by default the one in use.",
                 "examples": ["default"],
+            },
+            "consent_id": {
+                "type": "string",
+                "description": "The consent of this person; from then on it is this speaker's.",
             },
         },
         ["name", "clips"],
@@ -52,13 +56,13 @@ async def enrol(
     The same request under the same Idempotency-Key enrols once, for a day, and is answered each time.
     """
     with context.enrolment.place():
-        upload = await _clips(request, context.settings.max_clips, "name", "labels", "model")
+        upload = await _clips(request, context.settings.max_clips, "name", "labels", "model", "consent_id")
         name = upload.fields.get("name")
         if name is None:
             raise RequestRefused("missing_field", "name is missing; send it as a form field", field="name")
         labels = read_labels(upload.fields.get("labels"))
-        model = upload.fields.get("model")
-        work = partial(services.enrolment.enrol, name, upload.clips, labels, idempotency_key, model)
+        model, consent_id = upload.fields.get("model"), upload.fields.get("consent_id")
+        work = partial(services.enrolment.enrol, name, upload.clips, labels, idempotency_key, model, consent_id)
         enrolled = await context.enrolment.run(work)
     context.metrics.enrolled.inc()
     response.headers["Location"] = f"/v1/speakers/{enrolled.speaker.id}"
@@ -67,7 +71,7 @@ async def enrol(
 
 @router.post(
     "/{speaker_id}/clips",
-    responses=errors("speaker_not_found", "wrong_encoder", UPLOAD, ANY),
+    responses=errors("speaker_not_found", "wrong_encoder", ENROLMENT, UPLOAD, ANY),
     openapi_extra=form_of({"clips": _CLIPS}, ["clips"]),
     dependencies=[ENROL],
 )
@@ -94,7 +98,7 @@ async def search(request: Request, context: ContextDep, services: ServicesDep, k
 
 @router.post(
     "/{speaker_id}/verify",
-    responses=errors("speaker_not_found wrong_encoder not_calibrated", UPLOAD, ANY),
+    responses=errors("speaker_not_found wrong_encoder not_calibrated consent_missing consent_revoked", UPLOAD, ANY),
     openapi_extra=form_of({"clip": {"type": "string", "format": "binary"}}, ["clip"]),
 )
 async def verify(
@@ -170,7 +174,9 @@ async def delete(
 
 
 @router.post(
-    "/{speaker_id}/undelete", responses=errors("speaker_not_found name_taken quota_exceeded", ANY), dependencies=[ENROL]
+    "/{speaker_id}/undelete",
+    responses=errors("speaker_not_found name_taken quota_exceeded voice_protected", ANY),
+    dependencies=[ENROL],
 )
 async def undelete(speaker_id: str, context: ContextDep, services: ServicesDep) -> SpeakerOut:
     """Bring a deleted speaker back, with its id, its clips and its uses."""
