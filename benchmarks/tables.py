@@ -15,7 +15,7 @@ from typing import Any
 from benchmarks import store_tables
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = ("README.md", "voices/default/card.md", "docs/store.md")
+PAGES = ("README.md", "voices/default/card.md", "docs/store.md", "docs/consent.md")
 MARKED = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end table -->)", re.DOTALL)
 MEASURES = (
     ("words wrong (Whisper tiny.en)", "wer", "{:.1%}"),
@@ -104,10 +104,53 @@ def server() -> str:
     return lines + "\n" + "; ".join(notes) + "; `python -m benchmarks.server`.\n"
 
 
+def consent_voices() -> str:
+    """How often a recorded statement is taken for its speaker's, by threshold."""
+    result = _read("benchmarks/results/consent-checks.json")
+    voices = result["voices"]
+    lines = _row("least cosine", "a person's own clip refused", "people of whom one of two clips is refused",
+                 "a stranger's clip accepted") + _row(*["---"] * 4)  # fmt: skip
+    for threshold, found in voices["thresholds"].items():
+        names = ("false_rejects", "people_refused", "false_accepts")
+        lines += _row(threshold, *(f"{found[name]:.1%}" for name in names))
+    return lines + (
+        f"\n{_measured(result)}, {voices['n_own']} pairs of one person's clips and "
+        f"{voices['n_strangers']} of two people's; `python -m benchmarks.consent_checks`.\n"
+    )
+
+
+def protected_voices() -> str:
+    """How many protected people are recognised, and how many others refused with them, by threshold."""
+    result = _read("benchmarks/results/consent-checks.json")
+    sizes = next(iter(result["protected"].values()))["strangers_refused_by_a_list_of"]
+    heads = (f"a stranger refused by a list of {size}" for size in sizes)
+    lines = _row("cosine", "protected person refused", *heads) + _row(*["---"] * (len(sizes) + 2))
+    for threshold, found in result["protected"].items():
+        shares = found["strangers_refused_by_a_list_of"].values()
+        lines += _row(threshold, f"{found['caught']:.1%}", *(f"{share:.1%}" for share in shares))
+    return lines + f"\n{_measured(result)}; `python -m benchmarks.consent_checks`.\n"
+
+
+def consent_words() -> str:
+    """How well a recogniser tells the sentence from another, by the share of words that may be wrong."""
+    result = _read("benchmarks/results/consent-checks.json")
+    words = result["words"]
+    lines = _row("wrong words allowed", "own sentence refused", "other sentence accepted") + _row(*["---"] * 3)
+    for limit, found in words["limits"].items():
+        lines += _row(f"{float(limit):.0%}", f"{found['own_refused']:.1%}", f"{found['other_text_accepted']:.1%}")
+    return lines + (
+        f"\n{result['date'][:10]}, {words['n_clips']} clips of as many people, wrong words in the mean "
+        f"{words['own_mean']:.1%}; `python -m benchmarks.consent_checks`.\n"
+    )
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "voice-quality": voice_quality,
     "main-job": main_job,
     "server": server,
+    "consent-voices": consent_voices,
+    "protected-voices": protected_voices,
+    "consent-words": consent_words,
     **store_tables.tables(),
 }
 
@@ -138,6 +181,12 @@ def main() -> None:
                 path.write_text(after, encoding="utf-8")
     if check and stale:
         sys.exit(f"not up to date with their results: {', '.join(stale)}; run python -m benchmarks.tables")
+
+
+def _measured(result: dict[str, Any]) -> str:
+    return (
+        f"{result['date'][:10]}, {result['device']}, {result['n_speakers']} training speakers, `{result['encoder_id']}`"
+    )
 
 
 def _read(name: str) -> dict[str, Any]:

@@ -22,7 +22,7 @@ class ConsentPolicy:
 
     level: str = OFF
     words: bool = False
-    cosine: float = 0.68
+    cosine: float = 0.74
 
 
 @dataclass(frozen=True, slots=True)

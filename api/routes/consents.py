@@ -16,7 +16,7 @@ from api.consent_schemas import (
 from api.consenting import ConsentOrder
 from api.context import ADMIN, ENROL, CallerDep, ContextDep, ServicesDep
 from api.errors import RequestRefused
-from api.multipart import Upload, read_upload
+from api.multipart import Upload, read_upload, required
 from api.routes.documented import ANY, CONSENT, UPLOAD, errors, form_of
 
 router = APIRouter(prefix="/v1/consents", tags=["consents"], dependencies=[ENROL])
@@ -107,7 +107,7 @@ async def protect(request: Request, caller: CallerDep, context: ContextDep, serv
     """Keep a voice from being enrolled, by any tenant. Nothing of the clips is kept but vectors."""
     with context.enrolment.place():
         upload = await read_upload(request, "clips", frozenset({"name"}), context.settings.max_clips)
-        name = _required(upload, "name")
+        name = required(upload, "name")
         work = partial(services.consenting.protect, name, upload.clips, caller.actor)
         return NewProtectedOut.of(await context.enrolment.run(work))
 
@@ -131,7 +131,7 @@ def _order(upload: Upload) -> ConsentOrder:
     fields = {name: value for name, value in upload.fields.items() if value.strip()}
     given = {name: fields[name] for name in ("statement", "name", "language", "speaker_id") if name in fields}
     return ConsentOrder(
-        person=_required(upload, "person"),
+        person=required(upload, "person"),
         recording=upload.clips[0] if upload.clips else None,
         granted_at=_time(fields["granted_at"]) if "granted_at" in fields else None,
         **given,
@@ -144,9 +144,3 @@ def _time(spelt: str) -> AwareDatetime:
     except ValidationError:
         words = "granted_at must be a time with its offset from UTC, such as 2026-11-30T09:30:00+00:00"
         raise RequestRefused("bad_field", words, field="granted_at") from None
-
-
-def _required(upload: Upload, field: str) -> str:
-    if field not in upload.fields:
-        raise RequestRefused("missing_field", f"{field} is missing; send it as a form field", field=field)
-    return upload.fields[field]

@@ -28,9 +28,9 @@ ENROLMENT = (
     "consent_used voice_protected protected_unheard"
 )
 SPEECH = (
-    "speaker_not_found consent_missing consent_revoked consent_insufficient quota_exceeded nothing_to_say text_too_long "
-    "bad_markup bad_lexicon bad_field too_large language_unsupported format_unknown verify_needs_whole wrong_encoder "
-    "synthesis_failed engine_failed queue_full deadline_missed cancelled closed"
+    "speaker_not_found consent_missing consent_revoked consent_insufficient quota_exceeded nothing_to_say "
+    "text_too_long bad_markup bad_lexicon bad_field too_large language_unsupported format_unknown verify_needs_whole "
+    "wrong_encoder synthesis_failed engine_failed queue_full deadline_missed cancelled closed"
 )
 READY = (
     "starting draining store_unavailable schema_missing schema_older schema_newer bundle_missing bundle_corrupt "

@@ -25,7 +25,7 @@ from api.envelopes import LINES
 from api.errors import NotOffered, RequestRefused
 from api.forms import AudioForm
 from api.listing import every_speaker, find_speaker, model_or_default
-from api.multipart import Upload, read_labels, read_upload
+from api.multipart import Upload, read_labels, read_upload, required
 from api.replies import streamed, whole
 from api.routes.documented import ANY, ENROLMENT, SPEECH, UPLOAD, elevenlabs_errors, form_of
 from api.services import Services
@@ -171,7 +171,7 @@ async def add(request: Request, context: ContextDep, services: ServicesDep) -> A
         labels = _labels(upload, {})
         # Their clients send no field for it, but any label.
         consent_id = labels.pop("consent_id", None)
-        work = partial(services.enrolment.enrol, _name(upload), upload.clips, labels, consent_id=consent_id)
+        work = partial(services.enrolment.enrol, required(upload, "name"), upload.clips, labels, consent_id=consent_id)
         enrolled = await context.enrolment.run(work)
     context.metrics.enrolled.inc()
     return AddedOut(voice_id=enrolled.speaker.id)
@@ -209,7 +209,7 @@ async def edit(voice_id: str, request: Request, context: ContextDep, services: S
     with context.enrolment.place():
         upload = await read_upload(request, "files", _FIELDS, context.settings.max_clips, min_clips=0)
         speaker = await _speaker(context, services, voice_id)
-        naming = Naming(_name(upload), _labels(upload, speaker.labels))
+        naming = Naming(required(upload, "name"), _labels(upload, speaker.labels))
         if upload.clips:
             await context.enrolment.run(partial(services.enrolment.add_clips, speaker.id, upload.clips, naming))
         else:
@@ -274,12 +274,6 @@ async def _order(
 
 async def _speaker(context: Context, services: Services, voice_id: str) -> Speaker:
     return await context.queries.run(partial(find_speaker, services.store, voice_id))
-
-
-def _name(upload: Upload) -> str:
-    if "name" not in upload.fields:
-        raise RequestRefused("missing_field", "name is missing; send it as a form field", field="name")
-    return upload.fields["name"]
 
 
 def _labels(upload: Upload, before: Mapping[str, str]) -> dict[str, str]:

@@ -15,12 +15,14 @@ from api.consent_schemas import (
 from api.consenting import ConsentOrder
 from api.context import ENROL, CallerDep, ContextDep, ServicesDep
 from api.errors import NotOffered, RequestRefused
-from api.multipart import Upload, read_upload
+from api.multipart import read_upload, required
 from api.routes.documented import ANY, CONSENT, UPLOAD, form_of, openai_errors
 from store.checks import write_cursor
 
 router = APIRouter(prefix="/v1/audio", tags=["openai"], dependencies=[ENROL])
 _TEXT, _FILE = {"type": "string"}, {"type": "string", "format": "binary"}
+# The last three are those of a voice from a prompt.
+_VOICE_FIELDS = frozenset(("name", "consent", "type", "prompt", "model", "script_hint"))
 _ONE = openai_errors("consent_not_found", ANY)
 _PROMPT = "a voice is made from a recording here, none from a prompt; send audio_sample with type audio_sample"
 
@@ -34,7 +36,7 @@ async def add(request: Request, caller: CallerDep, context: ContextDep, services
     """Record a consent; its statement is the sentence of this service, its person the `name`."""
     with context.enrolment.place():
         upload = await read_upload(request, "recording", frozenset({"name", "language"}), 1)
-        name, language = _required(upload, "name"), _required(upload, "language")
+        name, language = required(upload, "name"), required(upload, "language")
         order = ConsentOrder(person=name, recording=upload.clips[0], language=language)
         consent = await context.enrolment.run(partial(services.consenting.add, order, caller.actor))
     return OpenAIConsentOut.of(consent)
@@ -90,11 +92,14 @@ async def create(request: Request, context: ContextDep, services: ServicesDep) -
     if request.headers.get("content-type", "").startswith("application/json"):
         raise NotOffered("prompts_not_offered", _PROMPT, field="type")
     with context.enrolment.place():
-        upload = await read_upload(request, "audio_sample", frozenset({"name", "consent", "type"}), 1)
+        upload = await read_upload(request, "audio_sample", _VOICE_FIELDS, 1, min_clips=0)
         if upload.fields.get("type", "audio_sample") != "audio_sample":
             raise NotOffered("prompts_not_offered", _PROMPT, field="type")
+        if not upload.clips:
+            words = "audio_sample is missing; send an audio file"
+            raise RequestRefused("missing_field", words, field="audio_sample")
         consent_id = upload.fields.get("consent")
-        name = _required(upload, "name")
+        name = required(upload, "name")
         work = partial(services.enrolment.enrol, name, upload.clips, {}, consent_id=consent_id)
         enrolled = await context.enrolment.run(work)
     context.metrics.enrolled.inc()
@@ -108,9 +113,3 @@ async def delete_voice(
     """Delete a speaker and everything derived from its clips, its consent too."""
     await context.queries.run(partial(services.store.delete, voice_id, actor=caller.actor))
     return OpenAIDeletedOut(id=voice_id, object="audio.voice.deleted")
-
-
-def _required(upload: Upload, field: str) -> str:
-    if field not in upload.fields:
-        raise RequestRefused("missing_field", f"{field} is missing; send it as a form field", field=field)
-    return upload.fields[field]

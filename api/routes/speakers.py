@@ -6,9 +6,8 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Header, Query, Request, Response
 
 from api.context import CLIENT, ENROL, ContextDep, ServicesDep
-from api.errors import RequestRefused
 from api.map_schemas import MapOut
-from api.multipart import Upload, read_labels, read_upload
+from api.multipart import Upload, read_labels, read_upload, required
 from api.routes.documented import ANY, ENROLMENT, UPLOAD, errors, form_of
 from api.schemas import EnrolledOut, MatchesOut, SpeakerChange, SpeakerDetailOut, SpeakerOut, SpeakerPage, VerdictOut
 
@@ -57,9 +56,7 @@ async def enrol(
     """
     with context.enrolment.place():
         upload = await _clips(request, context.settings.max_clips, "name", "labels", "model", "consent_id")
-        name = upload.fields.get("name")
-        if name is None:
-            raise RequestRefused("missing_field", "name is missing; send it as a form field", field="name")
+        name = required(upload, "name")
         labels = read_labels(upload.fields.get("labels"))
         model, consent_id = upload.fields.get("model"), upload.fields.get("consent_id")
         work = partial(services.enrolment.enrol, name, upload.clips, labels, idempotency_key, model, consent_id)

@@ -35,6 +35,13 @@ def job(acme: httpx.Client, ada: str) -> str:
     return str(response.json()["job_id"])
 
 
+@pytest.fixture(scope="module")
+def consent(acme: httpx.Client) -> str:
+    response = acme.post("/v1/consents", files={"person": (None, "Ada Lovelace")})
+    assert response.status_code == 201, response.text
+    return str(response.json()["consent_id"])
+
+
 def content_of(path: str) -> dict[str, Any]:
     """What a request to this path needs besides the id that it names, so that nothing but the id can be refused."""
     if path.endswith("/clips"):
@@ -43,6 +50,8 @@ def content_of(path: str) -> dict[str, Any]:
         return {"files": {"clip": ("a.flac", MAN)}}
     if path.endswith("/{voice_id}/edit"):
         return {"data": {"name": "Taken over"}, "files": {"files": ("a.flac", MAN)}}
+    if path.endswith("/voice_consents/{consent_id}"):
+        return {"json": {"name": "Taken over"}}
     if "text-to-speech" in path:
         return {"json": {"text": TEXT}}
     return {}
@@ -68,15 +77,15 @@ def _shape(client: httpx.Client, speaker_id: str) -> dict[str, object]:
 
 
 def test_no_route_tells_another_tenants_id_from_one_that_never_was(
-    keeper: RunningServer, acme: httpx.Client, other: httpx.Client, ada: str, job: str
+    keeper: RunningServer, acme: httpx.Client, other: httpx.Client, ada: str, job: str, consent: str
 ) -> None:
     paths = httpx.get(f"{keeper.url}/openapi.json").json()["paths"]
-    theirs = {"speaker_id": ada, "voice_id": ada, "job_id": job}
+    theirs = {"speaker_id": ada, "voice_id": ada, "job_id": job, "consent_id": consent}
     nobodys = dict.fromkeys(theirs, str(uuid.uuid4()))
     before, n_asked = _shape(acme, ada), 0
     for path, operations in paths.items():
         named = {part[1:-1] for part in path.split("/") if part.startswith("{")}
-        assert named <= {*theirs, "model", "key_id"}, f"say in this test whose {named} are"
+        assert named <= {*theirs, "model", "key_id", "protected_id"}, f"say in this test whose {named} are"
         if not named & set(theirs):
             continue
         for method in operations:
@@ -87,21 +96,23 @@ def test_no_route_tells_another_tenants_id_from_one_that_never_was(
     assert n_asked >= 20
     assert _shape(acme, ada) == before
     assert acme.get(f"/v1/jobs/{job}").status_code == 200
+    assert acme.get(f"/v1/consents/{consent}").json()["name"] == "Ada Lovelace"
 
 
 def test_no_list_holds_what_is_another_tenants(
-    keeper: RunningServer, acme: httpx.Client, other: httpx.Client, boss: httpx.Client, ada: str, job: str
+    keeper: RunningServer, acme: httpx.Client, other: httpx.Client, boss: httpx.Client, ada: str, job: str, consent: str
 ) -> None:
     paths = httpx.get(f"{keeper.url}/openapi.json").json()["paths"]
     lists = [path for path, each in paths.items() if "get" in each and "{" not in path and "/admin/" not in path]
     for path in lists:
-        for hidden in (ada, job):
+        for hidden in (ada, job, consent):
             assert hidden not in other.get(path, params={"search": "ada"}).text, path
     for path in ("/v1/speakers", "/v1/audio/voices", "/v1/voices", "/v2/voices", "/v1/speakers/map"):
         assert path in lists and ada in acme.get(path).text, path
         own = acme.get(path).text
         assert own.count(ada) >= 1 and len(acme.get("/v1/speakers").json()["speakers"]) == 1
     assert job in acme.get("/v1/jobs").text
+    assert consent in acme.get("/v1/consents").text and consent in acme.get("/v1/audio/voice_consents").text
     assert ada in boss.get("/v1/speakers").text, "an admin sees all"
 
 
