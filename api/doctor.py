@@ -91,7 +91,8 @@ def _gigabytes(n_bytes: int | None) -> str:
 
 def _engines() -> list[Finding]:
     """Engines that can run here; what is optional is never missing."""
-    tensorrt = _version("tensorrt")
+    both = (f"{name} {found}" for name in ("tensorrt", "tensorrt-rtx-cu13-libs") if (found := _version(name)))
+    tensorrt = ", ".join(both)
     return [
         _found("engine eager", "always there"),
         _found("engine onnx", f"library {_version('onnxruntime')} found"),

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks import store_tables
+from benchmarks import engine_tables, store_tables
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = ("README.md", "voices/default/card.md", "docs/store.md", "docs/consent.md")
+PAGES = ("README.md", "voices/default/card.md", "docs/store.md", "docs/consent.md", "docs/gpu.md")
 MARKED = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end table -->)", re.DOTALL)
 MEASURES = (
     ("words wrong (Whisper tiny.en)", "wer", "{:.1%}"),
@@ -151,6 +151,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "consent-voices": consent_voices,
     "protected-voices": protected_voices,
     "consent-words": consent_words,
+    **engine_tables.tables(),
     **store_tables.tables(),
 }
 
