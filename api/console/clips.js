@@ -9,10 +9,11 @@ import { peaksOf, waveform } from "./waveform.js";
 const FLOOR_DB = -60;
 const INVITATION = "Read something aloud, the way you speak.";
 
-/** The clips of one upload. */
+/** The clips of one upload, under words that say what they are for. */
 export class Clips {
-  constructor(limits) {
+  constructor(limits, words = {}) {
     this.limits = limits;
+    this.words = { legend: "Speech", hint: adviceOn(limits), record: "Record", ...words };
     this.items = [];
     this.build();
   }
@@ -21,7 +22,7 @@ export class Clips {
     const label = nextId("clips");
     this.error = h("p", { class: "error", role: "alert", hidden: true });
     this.list = h("ul", { class: "clips", "aria-label": "Clips" });
-    this.recordButton = button("Record", () => this.toggle(), { class: "record" });
+    this.recordButton = button(this.words.record, () => this.toggle(), { class: "record" });
     this.meter = h(
       "div",
       {
@@ -35,17 +36,8 @@ export class Clips {
       h("span"),
     );
     this.status = h("span", { class: "time" }, INVITATION);
-    const parts = [h("legend", { id: label }, "Speech"), this.hint(), this.sources(), this.error, this.list];
+    const parts = [h("legend", { id: label }, this.words.legend), h("p", { class: "hint" }, this.words.hint), this.sources(), this.error, this.list];
     this.root = h("fieldset", { class: "field sources" }, ...parts);
-  }
-
-  hint() {
-    const { recommended_voiced_s, min_voiced_s } = this.limits;
-    return h(
-      "p",
-      { class: "hint" },
-      `One person alone, ${recommended_voiced_s} to 30 seconds in a quiet room; ${min_voiced_s} s of speech is the least.`,
-    );
   }
 
   sources() {
@@ -203,6 +195,9 @@ export class Clips {
     for (const item of this.items) URL.revokeObjectURL(item.url);
   }
 }
+
+const adviceOn = ({ recommended_voiced_s, min_voiced_s }) =>
+  `One person alone, ${recommended_voiced_s} to 30 seconds in a quiet room; ${min_voiced_s} s of speech is the least.`;
 
 const REMEDIES = {
   recorded: "Record again, closer to the microphone and somewhere quiet.",

@@ -2,6 +2,7 @@
 
 import { Refusal, serverLimits, upload, wordsOf } from "./api.js";
 import { Clips } from "./clips.js";
+import { Consent } from "./consent.js";
 import { announce, button, field, h, heading, nextId } from "./dom.js";
 import { reportView } from "./report.js";
 import { count, seconds } from "./words.js";
@@ -30,10 +31,12 @@ class EnrolPanel {
     this.clips = new Clips(limits);
     this.name = field("Name", h("input", { type: "text", autocomplete: "off", maxlength: 200 }));
     this.labels = new LabelsEditor({});
+    this.consent = limits.consent === "off" ? null : new Consent(limits);
     this.sending = new Sending();
     this.go = h("button", { class: "primary" }, "Enrol");
     const actions = h("div", { class: "row" }, this.go, this.sending.root);
-    const parts = [this.clips.root, this.name.root, this.labels.root, this.sending.error, actions];
+    const asked = this.consent ? [this.consent.root] : [];
+    const parts = [this.clips.root, this.name.root, this.labels.root, ...asked, this.sending.error, actions];
     this.form = h("form", { class: "panel", novalidate: "", on: { submit: (event) => this.submit(event) } }, ...parts);
     root.querySelector(".panel")?.remove();
     root.append(this.form);
@@ -46,10 +49,17 @@ class EnrolPanel {
     if (!this.clips.items.length) return this.point(this.clips, "Record something or choose a file first.");
     const name = this.name.control.value.trim();
     if (!name) return this.point(this.name, "Give the voice a name.");
+    if (this.consent && !this.consent.isWhole()) return;
     const form = new FormData();
     form.append("name", name);
     form.append("labels", JSON.stringify(this.labels.value()));
     this.clips.fill(form);
+    try {
+      if (this.consent) form.append("consent_id", await this.consent.give(this.sending));
+    } catch (error) {
+      if (!this.consent.refuse(error)) this.sending.fail(wordsOf(error));
+      return;
+    }
     try {
       this.show(await this.sending.send("v1/speakers", form));
     } catch (error) {
@@ -100,6 +110,7 @@ class EnrolPanel {
 
   close() {
     this.clips.close();
+    this.consent?.close();
     this.sending.close();
   }
 }

@@ -84,6 +84,8 @@ async def limits(context: ContextDep) -> Response:
         "recommended_voiced_s": audio.recommended_voiced_s,
         "formats": {name: item.media_type for name, item in FORMATS.items()},
         "speed": SPEED_RANGE,
+        "consent": settings.consent,
+        "consent_statement": settings.consent_statement,
     }
     return JSONResponse(shown, headers={**_HEADERS, "Cache-Control": "no-store"})
 

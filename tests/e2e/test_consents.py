@@ -1,6 +1,7 @@
 """Consents through a real server: no door creates or speaks a speaker without one, and a revoked one ends at once."""
 
 import base64
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,8 +10,10 @@ from typing import Any
 import httpx
 import pytest
 from asking import problem, speak
+from conversing import closed_with, talking
 from elevenlabs.client import ElevenLabs
 from elevenlabs.core.api_error import ApiError
+from fastapi.routing import APIWebSocketRoute
 from openai import APIStatusError, OpenAI
 from servers import ADMIN_KEY, DATA, RunningServer, environment_of, make_key, migrate, start, with_key
 from test_api_keys import code_of
@@ -18,6 +21,7 @@ from typer.testing import CliRunner
 
 from api.cli import app
 from api.errors import ApiError as OurError
+from api.routes import conversations
 from store.errors import ConsentRefused
 from store.service import Store
 from store.types import StoreConfig
@@ -60,7 +64,7 @@ def state_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def strict(state_dir: Path, voice_dir: Path) -> Iterator[RunningServer]:
     """A server that wants a recorded consent, with an unconsented speaker of before in its store."""
-    plain = environment_of(state_dir, voice_dir, ADMIN_KEY=ADMIN_KEY, REQUIRE_KEYS="true")
+    plain = environment_of(state_dir, voice_dir, ADMIN_KEY=ADMIN_KEY, REQUIRE_KEYS="true", LOG_LEVEL="debug")
     migrate(plain)
     enrolled = CliRunner().invoke(app, ["enrol", "Before", str(DATA / "man.flac"), "--json"], env=plain)
     assert enrolled.exit_code == 0, enrolled.output
@@ -134,6 +138,37 @@ def test_no_door_creates_or_speaks_a_speaker_without_a_valid_consent(
     assert chief.get("/v1/jobs").json()["total"] == 0
 
 
+def test_no_conversation_speaks_without_a_valid_consent(
+    strict: RunningServer, chief: httpx.Client, before: str
+) -> None:
+    sockets = {route.path for route in conversations.router.routes if isinstance(route, APIWebSocketRoute)}
+    assert sockets == {"/v1/conversation", "/v1/text-to-speech/{voice_id}/stream-input"}, "say here what a new one does"
+    with talking(strict, key=ADMIN_KEY) as talk:
+        talk.begin(before)
+        talk.send("text", text=TEXT)
+        talk.send("flush")
+        talk.error("consent_missing")
+        assert talk.audio == b""
+    with talking(strict, f"/v1/text-to-speech/{before}/stream-input", key=ADMIN_KEY) as talk:
+        for text in (" ", TEXT, ""):
+            talk.socket.send(json.dumps({"text": text}))
+        told = json.loads(talk.socket.recv(timeout=60))
+        assert told["error"] == "consent_missing" and "audio" not in told
+        assert closed_with(talk)[0] == 1008
+    consent = add_consent(chief)
+    speaker_id = enrol_under(chief, "Talker", consent["consent_id"]).json()["speaker_id"]
+    with talking(strict, key=ADMIN_KEY) as talk:
+        talk.begin(speaker_id)
+        talk.say(TEXT)
+        assert len(talk.audio) > 1000
+        assert chief.post(f"/v1/consents/{consent['consent_id']}/revoke").status_code == 200
+        talk.audio = b""
+        talk.send("text", text=TEXT)
+        talk.send("flush")
+        talk.error("consent_revoked")
+        assert talk.audio == b"", "a conversation that is under way falls silent too"
+
+
 def test_the_command_line_and_the_store_itself_refuse_as_well(
     strict: RunningServer, state_dir: Path, before: str, tmp_path: Path
 ) -> None:
@@ -153,7 +188,9 @@ def test_the_command_line_and_the_store_itself_refuse_as_well(
         assert lax.list(name_contains="By the command line").total == 0
 
 
-def test_a_consent_is_used_shown_exported_and_erased_with_its_speaker(chief: httpx.Client) -> None:
+def test_a_consent_is_used_shown_exported_and_erased_with_its_speaker(
+    strict: RunningServer, chief: httpx.Client
+) -> None:
     granted = "2026-01-02T03:04:00+00:00"
     consent = add_consent(chief, granted_at=granted, statement="I agree, says Ada.")
     assert consent["state"] == "unused" and consent["checks"] == {"voice": None, "words": None}
@@ -176,7 +213,8 @@ def test_a_consent_is_used_shown_exported_and_erased_with_its_speaker(chief: htt
     for gone in (path, f"{path}/export"):
         problem(chief.get(gone), 404, "consent_not_found")
     problem(enrol_under(chief, "Ada again", consent["consent_id"]), 404, "consent_not_found")
-    assert "Lovelace" not in chief.get("/v1/admin/audit").text
+    for text in (chief.get("/v1/admin/audit").text, strict.log.read_text(), chief.get("/metrics").text):
+        assert "Lovelace" not in text and "says Ada" not in text
 
 
 def test_another_persons_recording_or_none_is_no_consent(chief: httpx.Client) -> None:
@@ -312,8 +350,6 @@ def test_a_protected_voice_is_refused_by_every_door_without_a_word_of_whose_it_i
 def test_the_command_line_keeps_consents_and_protected_voices(
     strict: RunningServer, before: str, tmp_path: Path, is_remote: bool
 ) -> None:
-    import json
-
     environment = strict.environment | ({"VOICEKIN_SERVER": strict.url} if is_remote else {})
     environment |= {"VOICEKIN_CLIENT_KEY": ADMIN_KEY}
 

@@ -75,6 +75,7 @@ def test_the_page_is_told_the_limits_of_this_server(client: httpx.Client) -> Non
     limits = client.get("/console/limits.json").json()
     assert limits["max_text_chars"] == 2000
     assert limits["max_clips"] == 4
+    assert (limits["consent"], limits["consent_statement"]) == ("off", Settings().consent_statement)
     assert limits["grace_days"] == Settings().grace_days
     assert set(limits["formats"]) == {"wav", "mp3", "opus", "aac", "flac", "pcm"}
 
