@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from api.errors import TooLarge, WordsRefused
+from api.errors import RequestRefused, TooLarge, WordsRefused
 from store.checks import clean_text
 from store.consent_types import Consent, NewConsent, ProtectedVoice, Recording, WordsCheck
 
@@ -108,3 +108,12 @@ class Consenting:
             raise WordsRefused("consent_statement", words, field="statement")
         decoded = self.enrolment.decoder.decode(order.recording, self.enrolment.limits)
         return self.words.check(decoded.waveform.samples, self.sentence, order.language)
+
+
+def read_time(spelt: str) -> datetime:
+    """When a consent was given. Raises: RequestRefused."""
+    try:
+        return datetime.fromisoformat(spelt.strip())
+    except ValueError:
+        words = "granted_at must be a time with its offset from UTC, such as 2026-11-30T09:30:00+00:00"
+        raise RequestRefused("bad_field", words, field="granted_at") from None

@@ -38,14 +38,12 @@ class LocalConsents:
         self._settings, self._store = settings, store
 
     def add(self, fields: Mapping[str, str], recording: bytes | None) -> Document:
-        from datetime import datetime
-
         from api.consent_schemas import ConsentOut
-        from api.consenting import ConsentOrder
+        from api.consenting import ConsentOrder, read_time
 
         given: dict[str, Any] = dict(fields)
         if "granted_at" in given:
-            given["granted_at"] = datetime.fromisoformat(given["granted_at"])
+            given["granted_at"] = read_time(given["granted_at"])
         with self._consenting() as consenting:
             added = consenting.add(ConsentOrder(recording=recording, **given), ACTOR)
         return ConsentOut.of(added).model_dump(mode="json")

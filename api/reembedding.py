@@ -39,7 +39,7 @@ class Reembedding:
         from api.enrolment import clip_records, report_document
         from encoder.errors import EncoderError
         from encoder.reference import embed_clips
-        from store.errors import BadArgument, BadVector, SpeakerNotFound
+        from store.errors import BadArgument, BadVector, SpeakerNotFound, VoiceProtected
 
         try:
             kept = self.store.kept_clips(speaker.id)
@@ -50,7 +50,7 @@ class Reembedding:
                 reference = embed_clips(clips, self.encoder, self.decoder, self.limits)
                 report = report_document(reference.report)
                 self.store.reembed(speaker.id, self.encoder.encoder_id, clip_records(reference), report, ACTOR)
-        except (EncoderError, BadArgument, BadVector, SpeakerNotFound) as error:
+        except (EncoderError, BadArgument, BadVector, SpeakerNotFound, VoiceProtected) as error:
             return error.message
         except OSError as error:
             return f"its clips cannot be read: {error.strerror}"

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
-from sqlalchemy import ScalarResult, delete, literal, select, update
+from sqlalchemy import ScalarResult, delete, insert, literal, select, update
 from sqlalchemy.orm import Session
 
 from store.errors import KeyReused
@@ -36,6 +36,13 @@ class Ledger:
                 receipt=None if receipt is None else dict(receipt),
             )
         )
+
+    def note_each(self, actor: str, action: str, name: str, values: Sequence[str]) -> None:
+        """Adds a line for each of these values, which stands in its receipt under this name."""
+        who, now = (actor_of(self._session) or actor)[:_ACTOR_CHARACTERS], datetime.now(UTC)
+        line = {"at": now, "actor": who, "action": action, "n_speakers": 0, "n_clips": 0}
+        if values:
+            self._session.execute(insert(AuditRow), [{**line, "receipt": {name: value}} for value in values])
 
     def lines(self, limit: int) -> tuple[AuditLine, ...]:
         """The last lines of the audit, newest first."""

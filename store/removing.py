@@ -63,7 +63,7 @@ class Removing(StoreCore):
                 ids = sorted(unit.trash.existing([each for each in map(checks.as_speaker_id, speaker_ids) if each]))
             _, n_clips = unit.trash.remove(ids)
             unit.ledger.forget_requests(ids)
-            consents = unit.consents.remove_of(ids)
+            consents = _erase_consents(unit, ids, actor)
             receipt = _receipt(unit, ids, n_clips, actor, "purge")
         if ids:
             self._forget(ids, consents)
@@ -107,7 +107,7 @@ class Removing(StoreCore):
             unit.ledger.note(actor, action, len(ids), n_clips)
             return None, []
         unit.ledger.forget_requests(ids)
-        consents = unit.consents.remove_of(ids)
+        consents = _erase_consents(unit, ids, actor)
         return _receipt(unit, ids, n_clips, actor, action), consents
 
     def _after(self, ids: Sequence[str], receipt: PurgeReceipt | None, consents: Sequence[str]) -> None:
@@ -130,6 +130,13 @@ class Removing(StoreCore):
         self, candidates: Sequence[Candidate], policy: PrunePolicy, now: datetime, near: Near
     ) -> tuple[Victim, ...]:
         return choose(candidates, policy, now, self._pool.held(), near)
+
+
+def _erase_consents(unit: UnitOfWork, speaker_ids: Sequence[str], actor: str) -> list[str]:
+    """The ids of the consents that went with these speakers; each is a line of the audit."""
+    consents = unit.consents.remove_of(speaker_ids)
+    unit.ledger.note_each(actor, "consent_erase", "consent_id", consents)
+    return consents
 
 
 def _receipt(unit: UnitOfWork, ids: Sequence[str], n_clips: int, actor: str, action: str) -> PurgeReceipt:

@@ -4,7 +4,6 @@ from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
-from pydantic import AwareDatetime, TypeAdapter, ValidationError
 
 from api.consent_schemas import (
     ConsentExportOut,
@@ -13,9 +12,8 @@ from api.consent_schemas import (
     NewProtectedOut,
     ProtectedListOut,
 )
-from api.consenting import ConsentOrder
+from api.consenting import ConsentOrder, read_time
 from api.context import ADMIN, ENROL, CallerDep, ContextDep, ServicesDep
-from api.errors import RequestRefused
 from api.multipart import Upload, read_upload, required
 from api.routes.documented import ANY, CONSENT, UPLOAD, errors, form_of
 
@@ -31,7 +29,6 @@ _FIELDS = {
     "speaker_id": {**_TEXT, "description": "A speaker who is there already."},
 }
 _RECORDING = {"type": "string", "format": "binary", "description": "The statement as that person says it."}
-_TIME: TypeAdapter[AwareDatetime] = TypeAdapter(AwareDatetime)
 _ONE = errors("consent_not_found", ANY)
 _CLIPS = {"type": "array", "items": {"type": "string", "format": "binary"}, "minItems": 1}
 
@@ -133,14 +130,6 @@ def _order(upload: Upload) -> ConsentOrder:
     return ConsentOrder(
         person=required(upload, "person"),
         recording=upload.clips[0] if upload.clips else None,
-        granted_at=_time(fields["granted_at"]) if "granted_at" in fields else None,
+        granted_at=read_time(fields["granted_at"]) if "granted_at" in fields else None,
         **given,
     )
-
-
-def _time(spelt: str) -> AwareDatetime:
-    try:
-        return _TIME.validate_python(spelt)
-    except ValidationError:
-        words = "granted_at must be a time with its offset from UTC, such as 2026-11-30T09:30:00+00:00"
-        raise RequestRefused("bad_field", words, field="granted_at") from None

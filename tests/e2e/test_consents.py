@@ -375,5 +375,7 @@ def test_the_command_line_keeps_consents_and_protected_voices(
     listed = run("protected", "list", "--json")["protected"]
     assert [each["protected_id"] for each in listed] == [kept["protected_id"]]
     assert run("protected", "delete", kept["protected_id"], "--json") == {"protected_id": kept["protected_id"]}
+    late = CliRunner().invoke(app, ["consents", "add", "Ada", "--granted-at", "yesterday"], env=environment)
+    assert late.exception is not None and late.exception.code == "bad_field"  # type: ignore[attr-defined]
     shown = CliRunner().invoke(app, ["consents", "list"], env=environment)
     assert made["consent_id"] in shown.stdout and "revoked" in shown.stdout

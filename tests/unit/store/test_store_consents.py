@@ -226,6 +226,8 @@ def test_a_consent_goes_with_its_speaker_and_its_recording_too(config: StoreConf
         store.prune(PrunePolicy(keep_newest_used=0))
         store.purge(ids[2:])
         assert store.consents().total == 0
+        erased = [line.receipt for line in store.audit() if line.action == "consent_erase"]
+        assert erased == [{"consent_id": each.id} for each in reversed(given)]
     assert not [path for path in config.state_dir.rglob("*") if path.is_file() and AUDIO in path.read_bytes()]
     with Store.open(config) as store, store._database.reading_session() as session:
         assert session.execute(text("SELECT count(*) FROM consent_recordings")).scalar_one() == 0
