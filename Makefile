@@ -32,7 +32,7 @@ test: $(VENV)/.installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile -m 'not engines'
 
 engines: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -rs -m engines tests/unit/cloning
+	$(BIN)/python -m pytest -rs -m engines tests/unit
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

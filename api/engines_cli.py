@@ -123,12 +123,17 @@ def _device(settings: "Settings") -> Any:
 
 
 def _judged(plan: "Plan", settings: "Settings") -> "Plan":
-    """A plan of TensorRT as the device of the settings sees it."""
+    """A plan of TensorRT as the device of the settings sees it, or as a machine without one does."""
     if plan.engine != "tensorrt" or plan.problem:
         return plan
+    from cloning.engines.choice import device_of
     from cloning.engines.tensorrt_plans import judged
+    from cloning.errors import EngineError
 
-    return judged(plan, _device(settings))
+    try:
+        return judged(plan, device_of(settings.device))
+    except EngineError:
+        return judged(plan, device_of("cpu"))
 
 
 def _likeness(settings: "Settings") -> "Likeness":
