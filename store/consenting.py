@@ -32,10 +32,13 @@ class Consenting(Keyring):
         """The consent. Raises: ConsentNotFound, StoreUnavailable."""
         return self._database.read_all(lambda unit: unit.consents.get(consent_id))
 
-    def consents(self, cursor: str | None = None, limit: int = 100) -> ConsentPage:
-        """One page, oldest consent first. Raises: BadArgument (bad_cursor, bad_limit), StoreUnavailable."""
+    def consents(self, cursor: str | None = None, limit: int = 100, speaker_id: str | None = None) -> ConsentPage:
+        """One page, of all or of one speaker, oldest consent first.
+
+        Raises: BadArgument (bad_cursor, bad_limit), StoreUnavailable.
+        """
         checks.check_limit(limit, "limit")
-        return self._database.read_all(lambda unit: unit.consents.page(cursor, limit))
+        return self._database.read_all(lambda unit: unit.consents.page(cursor, limit, speaker_id))
 
     def consents_of(self, speaker_id: str) -> list[Consent]:
         """The speaker's consents, the revoked ones too. Raises: SpeakerNotFound, StoreUnavailable."""

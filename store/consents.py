@@ -59,15 +59,19 @@ class ConsentRepository:
         row = self._session.get(ConsentRecordingRow, self._row(consent_id).id)
         return None if row is None else row.audio
 
-    def page(self, cursor: str | None, limit: int) -> ConsentPage:
-        """At most `limit` consents after the cursor, oldest first. Raises: BadArgument (bad_cursor)."""
-        statement = select(ConsentRow).order_by(ConsentRow.created_at, ConsentRow.id).limit(limit + 1)
+    def page(self, cursor: str | None, limit: int, speaker_id: str | None = None) -> ConsentPage:
+        """At most `limit` consents after the cursor, of all or of one speaker, oldest first.
+
+        Raises: BadArgument (bad_cursor).
+        """
+        whose = [] if speaker_id is None else [ConsentRow.speaker_id == (as_speaker_id(speaker_id) or "")]
+        statement = select(ConsentRow).where(*whose).order_by(ConsentRow.created_at, ConsentRow.id).limit(limit + 1)
         if cursor is not None:
             statement = statement.where(tuple_(ConsentRow.created_at, ConsentRow.id) > read_cursor(cursor))
         rows = self._session.scalars(statement).all()
         shown = rows[:limit]
         next_cursor = write_cursor(shown[-1].created_at, shown[-1].id) if len(rows) > limit else None
-        total = self._session.scalar(select(func.count()).select_from(ConsentRow)) or 0
+        total = self._session.scalar(select(func.count()).select_from(ConsentRow).where(*whose)) or 0
         return ConsentPage(tuple(map(_consent, shown)), next_cursor, total)
 
     def rename(self, consent_id: str, name: str) -> Consent:

@@ -2,6 +2,8 @@
 
 const BASE = new URL("../", import.meta.url);
 const KEY = "voicekin-key";
+// Another key may do what this one may not; any other 403 is about a voice.
+const KEY_REFUSALS = new Set(["scope_missing", "admin_disabled"]);
 const UNREACHABLE = "The server cannot be reached. See whether it runs and whether you are online, then try again.";
 
 export const key = {
@@ -17,10 +19,6 @@ export class Refusal extends Error {
     this.code = details.code ?? `http_${status}`;
     this.details = details;
   }
-
-  get needsKey() {
-    return this.status === 401 || this.status === 403;
-  }
 }
 
 /** An error's words, whoever made it. */
@@ -32,7 +30,7 @@ export function wordsOf(error) {
   if (error.status === 401) return `${sentence(error.message)} Press Key above to enter another.`;
   if (error.code === "admin_disabled")
     return "No admin key is configured on this server, so nobody can use this section.";
-  if (error.status === 403) return `This key may not do that: ${error.message}`;
+  if (KEY_REFUSALS.has(error.code)) return `This key may not do that: ${error.message}`;
   return sentence(error.message);
 }
 

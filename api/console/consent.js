@@ -1,8 +1,9 @@
 // What a server that asks for consent wants to know before it enrols: whose voice it is, and the sentence as they say it.
 
-import { Refusal, wordsOf } from "./api.js";
+import { Refusal, askJson, wordsOf } from "./api.js";
 import { Clips } from "./clips.js";
-import { announce, field, h } from "./dom.js";
+import { announce, button, confirmed, field, h } from "./dom.js";
+import { moment } from "./words.js";
 
 /** The part of a form that takes a consent. */
 export class Consent {
@@ -63,4 +64,52 @@ export class Consent {
   close() {
     this.clips.close();
   }
+}
+
+/** Who agreed to a speaker's voice, what was checked, and a way to end it. Gives nothing where nobody was asked. */
+export async function consentsOf(speaker, limits) {
+  const place = h("ul", { class: "clips", "aria-label": "Consents" });
+  const show = async () => {
+    const query = { speaker_id: speaker.speaker_id };
+    const { consents } = await askJson("GET", "v1/consents", { query });
+    place.replaceChildren(...consents.map((consent) => entry(consent, speaker, show)));
+    return consents.length;
+  };
+  try {
+    if (await show()) return place;
+  } catch (error) {
+    return h("p", { class: "hint" }, wordsOf(error));
+  }
+  if (limits.consent === "off") return null;
+  return h("p", { class: "note" }, "Nobody has agreed yet, so this server does not speak with this voice.");
+}
+
+function entry(consent, speaker, show) {
+  const error = h("p", { class: "error", role: "alert", hidden: true });
+  const revoke = async () => {
+    const words = `${speaker.name} is spoken with no more, and its jobs end. This cannot be undone.`;
+    if (!(await confirmed(`Revoke the consent of ${consent.person}?`, words, "Revoke"))) return;
+    try {
+      await askJson("POST", `v1/consents/${consent.consent_id}/revoke`);
+      await show();
+      announce("The consent is revoked.");
+    } catch (refusal) {
+      error.textContent = wordsOf(refusal);
+      error.hidden = false;
+    }
+  };
+  const end = consent.revoked_at
+    ? h("strong", {}, `revoked ${moment(consent.revoked_at)}`)
+    : button("Revoke", revoke, { class: "danger-text" });
+  const title = h("div", { class: "row spread" }, h("strong", {}, consent.person), end);
+  const since = h("p", {}, `Since ${moment(consent.granted_at)}: “${consent.statement}”`);
+  return h("li", {}, title, since, h("p", { class: "hint" }, checked(consent)), error);
+}
+
+function checked({ recording_sha256, checks }) {
+  if (!recording_sha256) return "Without a recording: nothing was checked.";
+  const voice = checks.voice
+    ? `The recording sounds like every clip (at least ${checks.voice.cosine.toFixed(2)}; ${checks.voice.threshold} was needed).`
+    : "The voice of the recording was not compared.";
+  return `${voice} ${checks.words ? "It says the sentence." : "Its words were not checked."}`;
 }

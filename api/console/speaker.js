@@ -2,6 +2,7 @@
 
 import { askJson, serverLimits, wordsOf } from "./api.js";
 import { Clips } from "./clips.js";
+import { consentsOf } from "./consent.js";
 import { announce, button, field, h, heading, message } from "./dom.js";
 import { LabelsEditor, Sending } from "./enrol.js";
 import { reportView } from "./report.js";
@@ -15,9 +16,11 @@ export async function openSpeaker(root, id) {
   let clips;
   const show = async () => {
     const [speaker, limits] = await Promise.all([askJson("GET", path), serverLimits()]);
+    const consents = await consentsOf(speaker, limits);
     clips?.close();
     clips = new Clips(limits);
     root.replaceChildren(back, heading(speaker.name, summary(speaker)), ...page(speaker, clips, show));
+    if (consents) root.append(section("Consent", consents));
   };
   try {
     await show();

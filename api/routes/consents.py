@@ -57,9 +57,10 @@ async def list_consents(
     services: ServicesDep,
     cursor: Annotated[str | None, Query(max_length=200)] = None,
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
+    speaker_id: Annotated[str | None, Query(max_length=100, description="Only those of this speaker.")] = None,
 ) -> ConsentPageOut:
     """List consents in the order in which they came, page by page."""
-    return ConsentPageOut.of(await context.queries.run(partial(services.store.consents, cursor, limit)))
+    return ConsentPageOut.of(await context.queries.run(partial(services.store.consents, cursor, limit, speaker_id)))
 
 
 @router.get("/{consent_id}", responses=_ONE)

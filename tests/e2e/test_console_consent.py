@@ -8,6 +8,7 @@ from chromium import Browser, missing
 from servers import CONSOLE_KEY, DATA, RunningServer, environment_of, migrate, start, with_key
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
+MAN = (DATA / "man.flac").read_bytes()
 SENTENCE = "I agree, on this page."
 
 
@@ -53,6 +54,33 @@ def test_a_person_is_enrolled_under_the_consent_that_was_read_out(browser: Brows
     found = consents(asking)
     assert [each["state"] for each in found] == ["unused", "in_use"]
     assert {each["person"] for each in found} == {"Ada Lovelace"} and found[1]["statement"] == SENTENCE
+
+
+def test_a_consent_is_revoked_on_its_speakers_page(browser: Browser, asking: RunningServer) -> None:
+    with with_key(asking, CONSOLE_KEY) as client:
+        consent = client.post("/v1/consents", files={"person": (None, "Cleo"), "recording": ("a.flac", MAN)}).json()
+        data = {"name": "Cleo", "consent_id": consent["consent_id"]}
+        made = client.post("/v1/speakers", data=data, files={"clips": ("a.flac", MAN)})
+        assert made.status_code == 201, made.text
+        speaker_id = made.json()["speaker_id"]
+        order = {"speaker_id": speaker_id, "text": "Hello."}
+        assert client.post("/v1/speech", json=order).status_code == 200
+        browser.open(asking.url, f"#/speakers/{speaker_id}", CONSOLE_KEY)
+        words = browser.wait_for("[aria-label=Consents] > li", "Cleo").text
+        assert SENTENCE in words and "sounds like every clip" in words and "words were not checked" in words
+        browser.press("Revoke")
+        browser.wait_for("dialog", "spoken with no more")
+        browser.press("Keep", within="dialog")
+        assert client.post("/v1/speech", json=order).status_code == 200
+        browser.press("Revoke")
+        browser.press("Revoke", within="dialog")
+        browser.wait_for("[aria-label=Consents] > li", "revoked")
+        assert client.post("/v1/speech", json=order).json()["code"] == "consent_revoked"
+    browser.open(asking.url, f"#/speak?voice={speaker_id}", CONSOLE_KEY)
+    browser.fill("Text", "Hello.")
+    browser.press("Speak")
+    told = browser.wait_for(".error", "consent to this voice was revoked").text
+    assert "key" not in told, "another key would change nothing"
 
 
 def test_a_second_try_sends_no_second_consent(browser: Browser, asking: RunningServer) -> None:

@@ -318,3 +318,7 @@ def test_pages_give_each_once(sqlite_store: Store) -> None:
         if cursor is None:
             break
     assert seen == ids and page.total == 5
+    ada = sqlite_store.enrol(new_speaker("Ada", [1]), consent_id=ids[3])
+    for asked, found in ((ada.id.upper(), [ids[3]]), ("nobody", []), (ids[0], [])):
+        own = sqlite_store.consents(speaker_id=asked)
+        assert [each.id for each in own.consents] == found and own.total == len(found)
