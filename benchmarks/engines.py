@@ -158,7 +158,7 @@ def tensorrt(name: str, device: torch.device) -> Made:
         exported = time.perf_counter()
         build_into(folder, folder, model, folder / "timing.cache")
         built = time.perf_counter()
-        engine = TensorRTEngine(folder, model.config, device, any_card=True)
+        engine = TensorRTEngine(folder, open_model(name, device), device, any_card=True)
     facts = {"library": find_library().name, "card_supported": engine.card_supported}
     return engine, facts | {"export_s": round(exported - started, 1), "build_s": round(built - exported, 1)}
 

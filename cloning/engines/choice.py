@@ -89,7 +89,7 @@ def _tensorrt(bundle_dir: Path, choice: EngineChoice) -> Engine:
 
     device = _cuda_device(choice)
     plan = tensorrt_plans.read(bundle_dir, _plans_dir(choice), device)
-    engine = TensorRTEngine(plan.folder, load_info(bundle_dir).voice, device)
+    engine = TensorRTEngine(plan.folder, load_model(bundle_dir, device), device)
     engine.warm_up()
     engine.save_kernels()
     return engine

@@ -27,7 +27,7 @@ _FREE = ("precision", "graphs")
 class Key:
     """What a plan is made of: with any other value it is another plan.
 
-    `profiles` are the shapes it is made for, `target` the card, `graphs` the SHA-256 of the graphs it was built from.
+    `profiles` are the shapes it is made for, `target` the card, `graphs` the SHA-256 of the graph it was built from.
     """
 
     model_id: str

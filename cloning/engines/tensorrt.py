@@ -1,4 +1,4 @@
-"""A voice's networks as engines of TensorRT or TensorRT-RTX, at the shapes and in the graphs of `cuda_graph`."""
+"""A voice with its second phase in TensorRT or TensorRT-RTX, at the shapes and in the graphs of `cuda_graph`."""
 
 import logging
 import os
@@ -14,19 +14,14 @@ from cloning.engines.bucketed import Shapes
 from cloning.engines.cuda_graph import GraphEngine
 from cloning.engines.tensorrt_library import Library, find_library
 from cloning.errors import EngineError
-from cloning.exporters.onnx import DECODE, PRIOR, PRIOR_INPUTS
 from cloning.model import PriorInput, YourTTS
 
 _log = logging.getLogger(__name__)
 MAX_BATCH = 16
-_SUFFIX, _CACHE_SUFFIX = ".plan", ".cache"
-# Scratch memory is handed out in multiples of this many bytes.
-_ALIGNED = 256
-
-
-def plan_name(graph: str) -> str:
-    """The file of the engine that is built from a graph."""
-    return Path(graph).stem + _SUFFIX
+PLAN = "decode.plan"
+_CACHE_SUFFIX = ".cache"
+# Scratch memory is never empty, so that it always has an address.
+_LEAST_SCRATCH_BYTES = 256
 
 
 def shapes_of(config: VoiceConfig) -> Shapes:
@@ -35,12 +30,12 @@ def shapes_of(config: VoiceConfig) -> Shapes:
 
 
 class Network:
-    """One engine: a context for each shape, all of them in scratch memory that the caller lends.
+    """One engine: a context for each shape, all of them in one scratch memory, since only one runs at a time.
 
     Only one thread may call it, on one stream; what it gives is the caller's.
     """
 
-    def __init__(self, library: Library, path: Path, any_card: bool = False) -> None:
+    def __init__(self, library: Library, path: Path, device: torch.device, any_card: bool = False) -> None:
         """Raises: EngineError (`engine_unavailable`) where the engine cannot be loaded on the current device.
 
         With `any_card` TensorRT-RTX may run on one that it does not support: for tests, whose results are compared.
@@ -56,16 +51,8 @@ class Network:
         self._open_context, self._kernels = self._opener()
         self._read_io()
         self._contexts: dict[tuple[tuple[int, ...], ...], Any] = {}
-        self._scratch: Tensor | None = None
-
-    @property
-    def n_scratch_bytes(self) -> int:
-        """The scratch memory that the largest shape needs."""
-        return int(self._engine.device_memory_size_v2)
-
-    def use_scratch(self, memory: Tensor) -> None:
-        """Lends it memory, which other networks on the same stream may use as well; before the first call."""
-        self._scratch = memory
+        n_bytes = max(_LEAST_SCRATCH_BYTES, self._engine.device_memory_size_v2)
+        self._scratch = torch.empty(n_bytes, dtype=torch.uint8, device=device)
 
     def __call__(self, given: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Queues the network on the current stream; of what is given it takes what it reads.
@@ -75,7 +62,7 @@ class Network:
         inputs = {name: given[name].to(kind).contiguous() for name, kind in self.inputs.items()}
         context = self._context_at(inputs)
         outputs = {
-            name: torch.empty(tuple(context.get_tensor_shape(name)), dtype=kind, device="cuda")
+            name: torch.empty(tuple(context.get_tensor_shape(name)), dtype=kind, device=self._scratch.device)
             for name, kind in self.outputs.items()
         }
         for name, tensor in (inputs | outputs).items():
@@ -130,7 +117,6 @@ class Network:
         return self._contexts[key]
 
     def _opened(self, shapes: Mapping[str, tuple[int, ...]]) -> Any:
-        assert self._scratch is not None, "use_scratch comes before the first call"
         profile = self._profile_of(shapes)
         context = self._open_context()
         if context is None:
@@ -155,65 +141,67 @@ class Network:
 
 
 class Networks:
-    """Both phases of a voice in TensorRT, as `cloning.model.YourTTS` has them."""
+    """A voice whose first phase is torch's, in float32, and whose second is an engine of TensorRT.
 
-    def __init__(self, folder: Path, config: VoiceConfig, device: torch.device, any_card: bool = False) -> None:
-        """Raises: EngineError (`engine_unavailable`) where TensorRT or an engine cannot be loaded."""
-        self.config = config
-        self.receptive_field_frames = _outline(config).receptive_field_frames
-        library = find_library()
+    The first is little of the work, and all that follows hangs on how its durations are rounded: TensorRT-RTX moved
+    them on a card where it was tried, although it may not round what float32 layers read.
+    """
+
+    def __init__(self, folder: Path, model: YourTTS, device: torch.device, any_card: bool = False) -> None:
+        """Takes the model, on the device, and leaves no weights in it that only the second phase reads.
+
+        Raises: EngineError (`engine_unavailable`) where TensorRT or the engine cannot be loaded.
+        """
+        self.config, self.receptive_field_frames = model.config, model.receptive_field_frames
         with torch.cuda.device(device):
-            self._prior, self._decode = (Network(library, folder / plan_name(g), any_card) for g in (PRIOR, DECODE))
-        # The two never run at the same time.
-        most = max(network.n_scratch_bytes for network in (self._prior, self._decode))
-        scratch = torch.empty(max(most, _ALIGNED), dtype=torch.uint8, device=device)
-        for network in (self._prior, self._decode):
-            network.use_scratch(scratch)
+            self._decode = Network(find_library(), folder / PLAN, device, any_card)
+        self._model = model
+        for network in (model.flow, model.decoder):
+            network.to("meta")
+
+    @property
+    def card_supported(self) -> bool:
+        """Whether this TensorRT means its engines to run on this card."""
+        return self._decode.card_supported
 
     def prior(self, batch: PriorInput) -> tuple[Tensor, Tensor, Tensor]:
         """First phase. Shapes: as `YourTTS.prior`."""
-        found = self._prior(dict(zip(PRIOR_INPUTS, batch.tensors(), strict=True)))
-        return found["m_p"], found["logs_p"], found["durations"]
+        return self._model.prior(batch)
 
     def decode(self, m_p: Tensor, logs_p: Tensor, durations: Tensor, d_vectors: Tensor, noise: Tensor) -> Tensor:
         """Second phase. Shapes: as `YourTTS.decode`."""
         given = {"m_p": m_p, "logs_p": logs_p, "durations": durations, "d_vectors": d_vectors, "noise": noise}
         return self._decode(given)["samples"]
 
-    @property
-    def card_supported(self) -> bool:
-        """Whether this TensorRT means its engines to run on this card."""
-        return self._prior.card_supported and self._decode.card_supported
-
     def save_kernels(self) -> None:
-        """As `Network.save_kernels`, of both."""
-        for network in (self._prior, self._decode):
-            network.save_kernels()
+        """As `Network.save_kernels`."""
+        self._decode.save_kernels()
 
     def close(self) -> None:
-        """Lets the engines go, and their memory."""
-        del self._prior, self._decode
+        """Lets the networks go, and their memory."""
+        del self._decode
+        self._model.to("meta")
 
 
 class TensorRTEngine(GraphEngine):
-    """The engines of a folder, recorded as graphs of fixed shapes; only one thread may call it."""
+    """A voice with a plan of TensorRT, recorded as graphs of fixed shapes; only one thread may call it."""
 
     name = "tensorrt"
 
-    def __init__(self, folder: Path, config: VoiceConfig, device: torch.device, any_card: bool = False) -> None:
-        """Raises: EngineError (`engine_unavailable`) where TensorRT or an engine cannot be loaded."""
-        self._plans = Networks(folder, config, device, any_card)
-        self.card_supported = self._plans.card_supported
-        super().__init__(self._plans, device, shapes_of(config))
+    def __init__(self, folder: Path, model: YourTTS, device: torch.device, any_card: bool = False) -> None:
+        """Takes the model, on the device. Raises: EngineError (`engine_unavailable`), as `Networks`."""
+        self._plan = Networks(folder, model, device, any_card)
+        self.card_supported = self._plan.card_supported
+        super().__init__(self._plan, device, shapes_of(model.config))
 
     def save_kernels(self) -> None:
-        """As `Network.save_kernels`, of both."""
-        self._plans.save_kernels()
+        """As `Network.save_kernels`."""
+        self._plan.save_kernels()
 
     def close(self) -> None:
         """Gives the device's memory back."""
         super().close()
-        self._plans.close()
+        self._plan.close()
 
 
 def _outline(config: VoiceConfig) -> YourTTS:

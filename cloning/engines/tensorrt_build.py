@@ -10,7 +10,6 @@ from cloning.config import VoiceConfig
 from cloning.engines.bucketed import Shapes
 from cloning.engines.tensorrt_library import Library
 from cloning.errors import EngineError
-from cloning.exporters.onnx import DECODE, PRIOR
 
 Dims = tuple[int, ...]
 # Smallest, commonest and largest shape of each input.
@@ -19,38 +18,32 @@ Profile = Mapping[str, tuple[Dims, Dims, Dims]]
 Progress = Callable[[str, int, int], None]
 
 
-def profiles(config: VoiceConfig, shapes: Shapes) -> dict[str, list[Profile]]:
-    """For each graph, a profile for one sentence and one for several."""
+def profiles(config: VoiceConfig, shapes: Shapes) -> list[Profile]:
+    """Of the second phase: a profile for one sentence and one for several."""
     batches = [(1, 1, 1)]
     if shapes.sentences[-1] > 1:
         batches.append((2, max(2, shapes.sentences[-1] // 2), shapes.sentences[-1]))
-    return {name: [_profile(config, shapes, name, sizes) for sizes in batches] for name in (PRIOR, DECODE)}
+    return [_profile(config, shapes, sizes) for sizes in batches]
 
 
 def described(shapes: Shapes) -> str:
     """The ranges in words, as a plan's record has them."""
-    n, symbols, frames = shapes.sentences[-1], shapes.symbols, shapes.frames
-    return f"1 and 2..{n} sentences, {symbols[0]}..{symbols[-1]} symbols, {frames[0]}..{frames[-1]} frames"
+    n, frames = shapes.sentences[-1], shapes.frames
+    return f"1 and 2..{n} sentences, {shapes.symbols[-1]} symbols, {frames[0]}..{frames[-1]} frames"
 
 
-def _profile(config: VoiceConfig, shapes: Shapes, graph: str, batches: tuple[int, int, int]) -> Profile:
-    symbols, frames = _three(shapes.symbols), _three(shapes.frames)
+def _profile(config: VoiceConfig, shapes: Shapes, batches: tuple[int, int, int]) -> Profile:
     hidden, d_vector = config.text_encoder.hidden, config.speaker.d_vector
+    # Symbols are always at full width.
+    symbols = shapes.symbols[-1]
 
-    def at(n: int, width: int, n_frames: int) -> dict[str, Dims]:
-        if graph == PRIOR:
-            return {
-                "token_ids": (n, width), "n_symbols": (n,), "d_vectors": (n, d_vector), "language_ids": (n,),
-                "length_scale": (n,), "noise_dp": (n, 2, width),
-            }  # fmt: skip
-        # The second phase always reads symbols at full width.
-        most = symbols[-1]
+    def at(n: int, n_frames: int) -> dict[str, Dims]:
         return {
-            "m_p": (n, hidden, most), "logs_p": (n, hidden, most), "durations": (n, most), "d_vectors": (n, d_vector),
-            "noise": (n, hidden, n_frames),
+            "m_p": (n, hidden, symbols), "logs_p": (n, hidden, symbols), "durations": (n, symbols),
+            "d_vectors": (n, d_vector), "noise": (n, hidden, n_frames),
         }  # fmt: skip
 
-    least, common, largest = (at(*sizes) for sizes in zip(batches, symbols, frames, strict=True))
+    least, common, largest = (at(*sizes) for sizes in zip(batches, _three(shapes.frames), strict=True))
     return {name: (least[name], common[name], largest[name]) for name in least}
 
 
@@ -72,7 +65,7 @@ def build_engine(
     builder = trt.Builder(library.logger)
     network = _parsed(library, builder, graph)
     config = builder.create_builder_config()
-    # By default it rounds what float32 layers read to 10 bits, which moves durations.
+    # By default it rounds what float32 layers read to 10 bits, which is more than torch does.
     config.clear_flag(trt.BuilderFlag.TF32)
     inputs = {network.get_input(i).name for i in range(network.num_inputs)}
     for profile in ranges:

@@ -1,4 +1,4 @@
-"""Plans of the engine `tensorrt`: built from a voice's exported graphs, and used only after a comparison with torch."""
+"""Plans of the engine `tensorrt`: a voice's second phase, used only after a comparison with torch."""
 
 import copy
 import hashlib
@@ -14,11 +14,11 @@ from cloning.engines import plans
 from cloning.engines.eager import EagerEngine
 from cloning.engines.plans import Key, Plan
 from cloning.engines.precision import Likeness, Verdict, at_all_shapes, compare, drawn_sentences, to_half, worst
-from cloning.engines.tensorrt import TensorRTEngine, plan_name, shapes_of
+from cloning.engines.tensorrt import PLAN, TensorRTEngine, shapes_of
 from cloning.engines.tensorrt_build import Progress, build_engine, described, profiles
 from cloning.engines.tensorrt_library import card, find_library, target
 from cloning.errors import EngineError
-from cloning.exporters.onnx import DECODE, OPSET, PRIOR, check, write_graphs
+from cloning.exporters.onnx import DECODE, OPSET, check, write_graphs
 from cloning.model import YourTTS
 
 Precision = Literal["float16", "float32"]
@@ -44,7 +44,7 @@ def build(
     bundle_dir: Path, root: Path, device: torch.device, precision: Precision = "float16",
     progress: Progress | None = None,
 ) -> Plan:  # fmt: skip
-    """Exports the graphs of a voice, compares them with torch, and builds them; a plan of the same graphs is kept.
+    """Exports the graphs of a voice, compares them with torch, and builds the second; one of the same graph is kept.
 
     With TensorRT-RTX no card is needed. The plan cannot be used before `verify`.
 
@@ -83,11 +83,9 @@ def export(model: YourTTS, folder: Path, precision: Precision) -> float:
 
 
 def build_into(folder: Path, graphs: Path, model: YourTTS, times: Path, progress: Progress | None = None) -> None:
-    """Builds both graphs of a folder. Raises: EngineError (`engine_failed`, `engine_unavailable`)."""
-    library = find_library()
-    for name, ranges in profiles(model.config, shapes_of(model.config)).items():
-        engine = build_engine(library, graphs / name, ranges, times, progress)
-        (folder / plan_name(name)).write_bytes(engine)
+    """Builds the second phase. Raises: EngineError (`engine_failed`, `engine_unavailable`)."""
+    ranges = profiles(model.config, shapes_of(model.config))
+    (folder / PLAN).write_bytes(build_engine(find_library(), graphs / DECODE, ranges, times, progress))
 
 
 def read(bundle_dir: Path, root: Path, device: torch.device) -> Plan:
@@ -112,7 +110,7 @@ def verify(
         raise EngineError("engine_unavailable", "a tensorrt plan is verified on a card: VOICEKIN_DEVICE=cuda")
     _check_graphs(bundle_dir, plan)
     model = load_model(bundle_dir, device)
-    engine = TensorRTEngine(plan.folder, model.config, device)
+    engine = TensorRTEngine(plan.folder, load_model(bundle_dir, device), device)
     try:
         verdict = gate(engine, model, device, likeness, n_sentences)
         engine.save_kernels()
@@ -159,4 +157,4 @@ def _check_graphs(bundle_dir: Path, plan: Plan) -> None:
 
 
 def _hash_of(graphs: Path) -> str:
-    return hashlib.sha256("".join(plans.sha256(graphs / name) for name in (PRIOR, DECODE)).encode()).hexdigest()
+    return plans.sha256(graphs / DECODE)

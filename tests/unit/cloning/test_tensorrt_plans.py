@@ -48,7 +48,6 @@ def stand_in(voice_dir: Path, root: Path) -> plans.Plan:
     """A plan as `build` leaves it, its engines aside."""
 
     def fill(folder: Path) -> float:
-        (folder / "prior.plan").write_bytes(b"prior")
         (folder / "decode.plan").write_bytes(b"decode")
         return 0.001
 
