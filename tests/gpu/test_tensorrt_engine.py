@@ -17,7 +17,7 @@ from benchmarks.voices_by_size import NAMES, open_model
 from cloning.engines.base import Part
 from cloning.engines.devices import use_full_float32
 from cloning.engines.eager import EagerEngine
-from cloning.engines.precision import compare, drawn_sentences
+from cloning.engines.precision import MOST_ERROR_DB, compare, drawn_sentences
 from cloning.engines.tensorrt import MAX_BATCH, PLAN, Networks, TensorRTEngine, shapes_of
 from cloning.engines.tensorrt_library import find_library
 from cloning.engines.tensorrt_plans import build_into, export, gate
@@ -42,8 +42,6 @@ pytestmark = [
 ]
 CUDA, CPU = torch.device("cuda", 0), torch.device("cpu")
 N_GATE = 24
-# TensorRT-RTX was seen to round more than float32 does, with TF32 off, on a card that it does not support.
-MOST_DB = -40.0
 
 
 def built(model: YourTTS, folder: Path, precision: str = "float32") -> Path:
@@ -67,10 +65,7 @@ def decode_input(model: YourTTS, n: int, n_frames: int) -> tuple[torch.Tensor, .
     durations = torch.zeros(n, width, dtype=torch.long)
     for row in range(n):
         durations[row, 0], durations[row, 1] = 1, n_frames - 1 - 3 * row
-    m_p, noise = (
-        torch.randn(n, hidden, width, generator=generator),
-        torch.randn(n, hidden, n_frames, generator=generator),
-    )
+    m_p, noise = (torch.randn(n, hidden, size, generator=generator) for size in (width, n_frames))
     d_vectors = torch.nn.functional.normalize(torch.randn(n, config.speaker.d_vector, generator=generator))
     found = (m_p, torch.full_like(m_p, -1.0), durations, d_vectors, noise)
     return tuple(x.to(CUDA) for x in found)
@@ -108,7 +103,7 @@ def test_a_network_says_what_torch_says_before_any_graph_is_recorded(small: tupl
             for row, n_frames in enumerate(values[2].sum(1)):
                 apart = error_db(ours[row, : n_frames * hop], theirs[row, : n_frames * hop])
                 print(f"{len(ours)} x {values[4].shape[2]}, row {row}: {apart:.1f} dB")
-                assert apart < MOST_DB
+                assert apart < MOST_ERROR_DB
         assert torch.equal(said[0], said[2])
 
 
@@ -126,7 +121,6 @@ def test_recorded_it_says_what_torch_says(small: tuple[YourTTS, Path], engine: T
     verdict = compare(engine, EagerEngine(model, CUDA), drawn_sentences(model, 6))
     print(verdict)
     assert verdict.passed, verdict
-    assert verdict.error_db < MOST_DB, "it was built in full precision"
 
 
 def test_parts_are_the_sentence(small: tuple[YourTTS, Path], engine: TensorRTEngine) -> None:
@@ -136,7 +130,7 @@ def test_parts_are_the_sentence(small: tuple[YourTTS, Path], engine: TensorRTEng
     parts = [Part(plan, Span(a, b)) for a, b in pairwise(borders)]
     apart = error_db(np.concatenate(engine.decode(parts)), whole)
     print(f"{apart:.1f} dB")
-    assert apart < MOST_DB
+    assert apart < MOST_ERROR_DB
 
 
 def test_the_same_seed_gives_the_same_samples_and_neighbours_change_little(
@@ -150,7 +144,7 @@ def test_the_same_seed_gives_the_same_samples_and_neighbours_change_little(
     assert np.array_equal(plans[-1].durations, alone.durations)
     apart = error_db(engine.decode([plan.whole() for plan in plans])[-1], first)
     print(f"{apart:.1f} dB")
-    assert apart < MOST_DB
+    assert apart < MOST_ERROR_DB
 
 
 def test_what_was_compiled_is_kept_and_what_is_damaged_is_made_anew(small: tuple[YourTTS, Path]) -> None:
@@ -182,12 +176,12 @@ def test_a_closed_engine_gives_its_memory_back(small: tuple[YourTTS, Path]) -> N
     torch.cuda.synchronize()
     before = torch.cuda.memory_allocated()
     engine = opened(*small)
-    engine.warm_up()
-    assert torch.cuda.memory_allocated() > before + 2**22
+    engine.decode([engine.prior(drawn_sentences(small[0], 2)[:1])[0].whole()])
+    assert torch.cuda.memory_allocated() > before + 2**20
     engine.close()
     gc.collect()
     torch.cuda.synchronize()
-    assert torch.cuda.memory_allocated() <= before + 2**20
+    assert torch.cuda.memory_allocated() <= before + 2**18
 
 
 @pytest.mark.parametrize("name", NAMES)
