@@ -18,7 +18,8 @@ from api.speech import MAX_SEED
 from cloning.errors import BadConditioning, LanguageUnsupported, TextRefused
 from cloning.text.languages import base_tag
 from cloning.text.lexicon import Lexicon
-from cloning.text.markup import parse
+from cloning.text.markup import lexicon_of, parse
+from cloning.text.tags import moved
 from store.checks import clean_text
 from store.errors import SpeakerNotFound
 from store.jobs_types import AUDIBLE, BAD, DONE, UNFINISHED, Job, NewJob, NewPiece, Piece
@@ -96,6 +97,7 @@ class Jobs:
 
     def _planned(self, order: JobOrder) -> NewJob:
         text = storable(order.text)
+        order = replace(order, lexicon={**order.lexicon, **lexicon_of(text)})
         voice = self.voices.describe(order.model).voice
         script = read_script(text, min(PIECE_CHARS, self.limits.max_text_chars))
         _check_options(order, voice)
@@ -178,9 +180,12 @@ def _check_markup(text: str, passages: tuple[Passage, ...]) -> None:
     for passage in passages:
         try:
             parse(text[passage.start : passage.stop])
-        except TextRefused as error:
-            words = f"text, line {passage.line}: {error.message.removeprefix('text: ')}"
-            raise TextRefused(error.code, words, **{**error.details, "line": passage.line}) from None
+        except TextRefused as refusal:
+            error = moved(refusal, passage.start)
+            at = error.details.get("position")
+            line = text.count("\n", 0, at) + 1 if isinstance(at, int) else passage.line
+            words = f"text, line {line}: {error.message.removeprefix('text: ')}"
+            raise TextRefused(error.code, words, **{**error.details, "line": line}) from None
 
 
 def _options(order: JobOrder) -> dict[str, object]:

@@ -14,8 +14,9 @@ from itertools import pairwise
 
 from api.errors import RequestRefused
 from cloning.errors import TextRefused
-from cloning.text.markup import shown
+from cloning.text.markup import LEXICON, shown
 from cloning.text.split import PARAGRAPH_PAUSE_S, SENTENCE_PAUSE_S, split
+from cloning.text.tags import TAG, Tag, attribute, refuse, tag_of
 
 CHAPTER_PAUSE_S = 1.0
 # About half a minute of speech: what is lost at most when a process is killed.
@@ -32,7 +33,9 @@ _NUMBER = (
 )
 _PLAIN_HEADING = re.compile(rf"\s*((?:chapter|part|book)[ ]+{_NUMBER}\b(?:[.:—–-].{{0,80}}|\s*))$", re.IGNORECASE)
 # As long as what it stands for, so that places stay.
-_SPEAK = re.compile(r"</?speak\b[^<>]*>|<\?xml[^<>]*\?>|<!--.*?-->", re.IGNORECASE | re.DOTALL)
+_SPEAK = re.compile(rf"</?speak\b[^<>]*>|<\?xml[^<>]*\?>|<!--.*?-->|{LEXICON.pattern}", re.IGNORECASE | re.DOTALL)
+# Between two parts, what must not be read with them.
+_APART = re.compile(r"[\[<]")
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -67,7 +70,7 @@ def storable(text: str) -> str:
 
 
 def spoken_text(text: str) -> str:
-    """The text, as long as before, without what speaks of the whole of it: `<speak>` around it, and comments."""
+    """The text, as long as before, without what speaks of the whole of it: `<speak>`, comments, `<lexicon>`."""
     return _SPEAK.sub(lambda match: " " * len(match[0]), text)
 
 
@@ -78,7 +81,8 @@ def read_script(text: str, max_chars: int = PIECE_CHARS) -> Script:
     """
     text = spoken_text(text)
     chapters, paragraphs = _paragraphs(text)
-    cut = [part for paragraph in paragraphs for part in _cut(text, paragraph, max_chars)]
+    voiced = _voiced(text, paragraphs)
+    cut = [part for paragraph in voiced for part in _cut(text, paragraph, max_chars)]
     if not cut:
         raise TextRefused("nothing_to_say", "text: there is nothing to say in it; send words", field="text")
     return Script(tuple(_paused(_merged(text, cut, max_chars))), chapters)
@@ -142,6 +146,42 @@ def _title(written: str) -> str:
     return " ".join(shown(written).split())[:_TITLE_CHARS]
 
 
+def _voiced(text: str, paragraphs: Sequence[Passage]) -> Iterator[Passage]:
+    """Paragraphs cut where a `<voice>` begins or ends; it holds until then, over paragraphs and tags too.
+
+    Raises: TextRefused (`bad_markup`).
+    """
+    voices: list[Tag] = []
+    for paragraph in paragraphs:
+        at = paragraph.start
+        for match in TAG.finditer(text, paragraph.start, paragraph.stop):
+            tag = tag_of(match)
+            if tag.name != "voice" or tag.is_empty:
+                continue
+            yield from _part(text, paragraph, (at, match.start()), voices)
+            at = match.end()
+            if not tag.closes:
+                voices.append(tag)
+            elif voices:
+                voices.pop()
+            else:
+                refuse(tag, "closes nothing; write <voice name='...'> before it")
+        yield from _part(text, paragraph, (at, paragraph.stop), voices)
+    if voices:
+        refuse(voices[-1], "is not closed; add </voice>")
+
+
+def _part(text: str, paragraph: Passage, place: tuple[int, int], voices: Sequence[Tag]) -> Iterator[Passage]:
+    start, stop = place
+    if not text[start:stop].strip():
+        return
+    name = attribute(voices[-1], "name") if voices else paragraph.speaker
+    line = paragraph.line + text.count("\n", paragraph.start, start)
+    is_last = not TAG.sub("", text[stop : paragraph.stop]).strip()
+    pause_s = paragraph.pause_s if is_last else _between(text, stop)
+    yield replace(paragraph, start=start, stop=stop, speaker=name, line=line, pause_s=pause_s)
+
+
 def _cut(text: str, paragraph: Passage, max_chars: int) -> Iterator[Passage]:
     """The paragraph without the space around it, in parts; nothing where nothing of it is spoken."""
     written = text[paragraph.start : paragraph.stop]
@@ -151,7 +191,7 @@ def _cut(text: str, paragraph: Passage, max_chars: int) -> Iterator[Passage]:
     for at, (start, stop) in enumerate(pairwise(borders)):
         is_last = at == len(borders) - 2
         yield replace(
-            _stripped(text, paragraph, start, stop), pause_s=PARAGRAPH_PAUSE_S if is_last else _between(text, stop)
+            _stripped(text, paragraph, start, stop), pause_s=paragraph.pause_s if is_last else _between(text, stop)
         )
 
 
@@ -203,7 +243,7 @@ def _merged(text: str, parts: Sequence[Passage], max_chars: int) -> Iterator[Pas
     current = parts[0]
     for part in parts[1:]:
         is_one = (part.speaker, part.chapter) == (current.speaker, current.chapter)
-        if is_one and part.stop - current.start <= max_chars and "[" not in text[current.stop : part.start]:
+        if is_one and part.stop - current.start <= max_chars and not _APART.search(text, current.stop, part.start):
             current = replace(current, stop=part.stop, pause_s=part.pause_s)
         else:
             yield current

@@ -19,6 +19,7 @@ from api.forms import Form
 from api.metering import Meter
 from api.sharing import Flights
 from api.speech import Asked, Speaking, SpeechOrder, Spoken, SpokenStream
+from cloning.text.markup import voices_of
 from store.types import KeptSpeech
 
 # Raised when the same order means other bytes than before.
@@ -95,7 +96,8 @@ class Rendering:
         return _stream(order, self.speaking.stream(order), form)
 
     def _keeps(self, order: SpeechOrder) -> bool:
-        return order.reuse and self.speaking.store.keeps_audio
+        # A kept speech goes when its speaker does, and it has one; where several speak nothing is kept.
+        return order.reuse and self.speaking.store.keeps_audio and not voices_of(order.text)
 
     def _kept_or_made(
         self,

@@ -15,6 +15,7 @@ import numpy as np
 
 from api.errors import RequestRefused
 from api.interruption import Interruption
+from api.voice_elements import held_voices
 from cloning.errors import Overloaded, TextRefused
 from cloning.streaming import join
 from cloning.types import FloatArray, Speech, SpeechOptions, SpeechRequest
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from api.voices import Voices
     from cloning.synthesis import SpeechStream, Synthesiser, VoiceInfo
     from store.service import Store
+    from store.voices import VoiceRow
 
 SPEED_RANGE = (0.25, 4.0)
 MAX_SEED = 2**31 - 1
@@ -210,20 +212,22 @@ class Speaking:
         """
         with self.voices.lease(order.model) as voice:
             self._check_text(order.text)
-            with self.store.hold(order.speaker_id) as held:
-                self.usage.add(held.speaker_id)
-                request = self._request(order, held.vector, held.encoder_id)
+            with self.store.hold(order.speaker_id) as held, held_voices(self.store, order.text, held) as others:
+                for voice_row in (held, *others.values()):
+                    self.usage.add(voice_row.speaker_id)
+                request = self._request(order, held, others)
                 yield Asked(order, voice, request, held.speaker_id, held.revision)
 
-    def _request(self, order: SpeechOrder, vector: FloatArray, encoder_id: str) -> SpeechRequest:
+    def _request(self, order: SpeechOrder, held: VoiceRow, others: Mapping[str, VoiceRow]) -> SpeechRequest:
         seed = secrets.randbelow(MAX_SEED) if order.seed is None else order.seed
         return SpeechRequest(
             text=order.text,
-            d_vector=vector,
-            encoder_id=encoder_id,
+            d_vector=held.vector,
+            encoder_id=held.encoder_id,
             language=order.language,
             options=SpeechOptions(length_scale=1.0 / order.speed, seed=seed),
             lexicon=order.lexicon,
+            voices={name: other.vector for name, other in others.items()},
             deadline_s=None if order.in_bulk else self.timeout_s,
             priority=BULK_PRIORITY if order.in_bulk else 0,
         )
@@ -269,12 +273,17 @@ def _interruptible(
 
 def plausible(speech: Speech, speed: float, ids_per_sound: int = 1) -> bool:
     """Whether the length, without the pauses between sentences, fits the number of symbols."""
-    return _fits(speech.duration_s - speech.pause_s, len(speech.durations) / ids_per_sound, speed)
+    return _fits(speech.duration_s - speech.pause_s, _n_paced(speech) / ids_per_sound, speed)
 
 
 def _begins_plausibly(first: Speech, speed: float, info: VoiceInfo) -> bool:
     """As `plausible`, of the sentence that a first piece begins: how long it will be is known before it is spoken."""
-    return _fits(float(first.durations.sum()) * info.frame_s, len(first.durations) / info.ids_per_sound, speed)
+    return _fits(float(first.durations.sum()) * info.frame_s, _n_paced(first) / info.ids_per_sound, speed)
+
+
+def _n_paced(speech: Speech) -> float:
+    """The number of symbols, each counted for as long as its rate lets it take."""
+    return len(speech.durations) + speech.n_slowed
 
 
 def _fits(spoken_s: float, n_sounds: float, speed: float) -> bool:

@@ -16,6 +16,8 @@ from api.metering import Meter
 from api.speech import MAX_SEED, Speaking, SpeechOrder, SpokenStream
 from cloning.errors import LanguageUnsupported, TextRefused
 from cloning.text.growing import pause_between
+from cloning.text.markup import lexicon_of
+from cloning.text.tags import moved
 from cloning.types import FloatArray, TimedSentence
 
 # Seeds of neighbouring slices must not meet those of their sentences, or of a neighbouring seed.
@@ -62,9 +64,11 @@ class Utterance:
         Raises: as `Speaking.stream`, and QuotaExceeded.
         """
         begin, self.text = len(self.text), self.text + text
-        # What speaks of the whole stands in the first slice, or in the last one, alone.
-        text = spoken_text(text)
         try:
+            # What speaks of the whole stands in one slice alone.
+            self._order = replace(self._order, lexicon={**self._order.lexicon, **lexicon_of(text)})
+            text = spoken_text(text)
+
             with self._meter.charged(len(text)), closing(self._spoken(text)) as spoken:
                 self._notices.update(dict.fromkeys(spoken.notices))
                 if self._last:
@@ -73,7 +77,7 @@ class Utterance:
                 yield from self._pieces(spoken, begin)
         except TextRefused as error:
             if error.code != "nothing_to_say":
-                raise
+                raise moved(error, begin) from None
         except LanguageUnsupported as error:
             if error.details.get("field") != "text":
                 raise

@@ -149,5 +149,6 @@ def join(pieces: Sequence[Speech]) -> Speech:
         skipped=tuple(dict.fromkeys(sign for piece in pieces for sign in piece.skipped)),
         notices=tuple(dict.fromkeys(notice for piece in pieces for notice in piece.notices)),
         pause_s=sum(piece.pause_s for piece in pieces),
+        n_slowed=sum(piece.n_slowed for piece in pieces),
         sentences=tuple(sentence for piece in pieces for sentence in piece.sentences),
     )

@@ -119,8 +119,10 @@ class Synthesiser:
         ids = np.asarray(text.token_ids, np.int64)
         if ids.min() < 0 or ids.max() >= self._config.text.n_symbols:
             raise EngineError("engine_failed", f"token ids {ids.min()}..{ids.max()} are outside the voice's table")
-        options = dataclasses.replace(request.options, seed=seed)
-        return Sentence(ids, request.d_vector, language_id, options, request.deadline_s, request.priority)
+        length_scale = request.options.length_scale / text.rate
+        options = dataclasses.replace(request.options, seed=seed, length_scale=length_scale)
+        d_vector = request.d_vector if text.voice is None else request.voices[text.voice]
+        return Sentence(ids, d_vector, language_id, options, request.deadline_s, request.priority)
 
     def _check_vector(self, request: SpeechRequest) -> None:
         """Raises: BadConditioning (`wrong_encoder`, `bad_vector`)."""
@@ -130,7 +132,10 @@ class Synthesiser:
                 f"the speaker was enrolled with {request.encoder_id}, this voice needs {self._config.encoder_id}; "
                 "enrol the speaker again",
             )
-        vector: FloatArray = request.d_vector
+        for vector in (request.d_vector, *request.voices.values()):
+            self._check_one(vector)
+
+    def _check_one(self, vector: FloatArray) -> None:
         if vector.shape != (self._config.speaker.d_vector,) or vector.dtype != np.float32:
             raise BadConditioning(
                 "bad_vector",
@@ -248,7 +253,9 @@ class SpeechStream:
         if self._is_counted:
             return Speech(samples, self._audio.sample_rate, _NONE, n_sentences=0)
         self._is_counted = True
-        return Speech(samples, self._audio.sample_rate, spoken.durations, 1, skipped=self._texts[0].skipped)
+        text, n = self._texts[0], len(spoken.durations)
+        slowed = n / text.rate - n
+        return Speech(samples, self._audio.sample_rate, spoken.durations, 1, skipped=text.skipped, n_slowed=slowed)
 
     def _last_piece(self, spoken: Spoken, samples: FloatArray, edges: SentenceEdges) -> Speech:
         text, start = self._texts[0], self._begun_at

@@ -49,7 +49,8 @@ class SpeechOptions:
 class SpeechRequest:
     """One text for one voice. Shapes: d_vector float32 (d,), L2 norm 1.
 
-    `lexicon` maps words (any case) to how they are said: IPA between slashes (`/təˈmɑtoʊ/`) or a respelling.
+    `lexicon` maps words (any case) to how they are said: IPA between slashes (`/təˈmɑtoʊ/`) or a respelling. `voices`
+    has the vectors of those whom the text's `<voice>` elements name.
     """
 
     text: str
@@ -58,6 +59,7 @@ class SpeechRequest:
     language: str | None = None
     options: SpeechOptions = SpeechOptions()
     lexicon: Mapping[str, str] = field(default_factory=dict)
+    voices: Mapping[str, FloatArray] = field(default_factory=dict)
     deadline_s: float | None = None
     priority: int = 0
 
@@ -94,7 +96,8 @@ class SpokenText:
     """The text front end's result for one sentence: what goes to the network, and where it came from.
 
     `token_ids` int64 (T_text,); `pause_after_s` is silence that follows the sentence; `skipped` are
-    characters that no reading was found for; `place` is as that of a word, with the marks around it.
+    characters that no reading was found for; `place` is as that of a word, with the marks around it. `rate` 2 is
+    twice as fast as asked for otherwise; `voice` names another speaker than the text's own.
     """
 
     text: str
@@ -103,6 +106,8 @@ class SpokenText:
     skipped: tuple[str, ...] = ()
     words: tuple[SpokenWord, ...] = ()
     place: tuple[int, int] = (0, 0)
+    rate: float = 1.0
+    voice: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +157,9 @@ class Speech:
     """A speech or a piece of one, as it comes.
 
     Shapes: samples float32 (n,) in [-1, 1]; durations int64 (T_text,) frames, of all sentences in order.
-    `pause_s` is how much of it is silence that was put between and after sentences. `sentences` are those that end
-    in this piece; their times count from the start of the whole speech.
+    `pause_s` is how much of it is silence that was put between and after sentences. `n_slowed` is for how many symbols
+    more it takes, by the text's own rates. `sentences` are those that end in this piece; their times count from the
+    start of the whole speech.
     """
 
     samples: FloatArray
@@ -163,6 +169,7 @@ class Speech:
     skipped: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
     pause_s: float = 0.0
+    n_slowed: float = 0.0
     sentences: tuple[TimedSentence, ...] = ()
 
     @property

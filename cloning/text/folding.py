@@ -30,6 +30,8 @@ _AFTER_NFKC = str.maketrans(
         **dict.fromkeys("∗⁎", "*"),
         **dict.fromkeys("•‣◦∙·", "•"),
         "Ɡ": "G",
+        # The one letter whose small form is two characters; the reader of words cannot take that.
+        "İ": "I",
         "ﬅ": "st",
     }
 )

@@ -49,9 +49,9 @@ class TextFrontEnd(Reading):
 
     def _marked(self, text: str, markup: bool, lexicon: Mapping[str, str]) -> MarkedText:
         """The folded text with its marks, no longer than may be read. Lengths are in code points."""
-        replacing = Lexicon(lexicon)
         check_length(text, self._max_chars, "text")
         marked = parse(text) if markup else unmarked(text)
+        replacing = Lexicon({**lexicon, **marked.lexicon})
         folded = replace(marked, text=fold(marked.text))
         check_length(folded.text, self._max_chars * MOST_GROWTH, "text")
         replaced = replacing.apply(folded)

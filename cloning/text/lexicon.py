@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 from cloning.errors import TextRefused
 from cloning.text.folding import fold, purge
@@ -33,14 +34,15 @@ class Lexicon:
             return marked
         said = list(marked.said)
 
-        def replace(match: re.Match[str]) -> str:
+        def replaced(match: re.Match[str]) -> str:
             entry = self._entries[match[0].lower()]
             if isinstance(entry, str):
                 return entry
             said.append(Said(match[0], entry.symbols))
             return said_character(len(said) - 1)
 
-        return MarkedText(self._pattern.sub(replace, marked.text), tuple(said))
+        text = self._pattern.sub(replaced, marked.text)
+        return replace(marked, text=text, said=tuple(said))
 
 
 def _key(word: str) -> str:

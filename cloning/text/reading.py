@@ -51,6 +51,8 @@ class Reading(ABC):
             words = self._words(piece.text, tag, marked)
             skipped += tuple(letters for word in words for letters in word.skipped)
             said = self._spoken([word for word in words if word.symbols], piece, skipped)
+            manner = marked.manners[piece.manner]
+            said = [replace(each, rate=manner.rate, voice=manner.voice) for each in said]
             skipped = () if said else skipped
             spoken += said
         if not spoken:

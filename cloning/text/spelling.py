@@ -58,7 +58,8 @@ class CharacterFrontEnd(Reading):
 
     def _marked(self, text: str, markup: bool, lexicon: Mapping[str, str]) -> MarkedText:
         check_length(text, self._max_chars, "text")
-        marked = Lexicon(lexicon).apply(parse(text) if markup else unmarked(text))
+        marked = parse(text) if markup else unmarked(text)
+        marked = Lexicon({**lexicon, **marked.lexicon}).apply(marked)
         check_length(marked.text, self._max_chars * MOST_GROWTH, "lexicon" if lexicon else "text")
         return marked
 

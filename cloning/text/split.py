@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from cloning.text.english_words import ABBREVIATIONS, BEFORE_A_NUMBER, STARTERS, TITLES
-from cloning.text.marked import BREAK_CHARACTERS, break_s
+from cloning.text.marked import BREAK_CHARACTERS, MANNER_CHARACTERS, break_s, is_manner, manner_index
 from cloning.text.phonemes import Word
 
 CLAUSE_PAUSE_S = 0.05
@@ -14,38 +14,48 @@ SENTENCE_PAUSE_S = 0.2
 LINE_PAUSE_S = 0.3
 PARAGRAPH_PAUSE_S = 0.5
 WRAPPED_AT = 40
-_PAUSES = re.compile(rf"([{BREAK_CHARACTERS}]|\n+)")
+_PAUSES = re.compile(rf"([{BREAK_CHARACTERS}{MANNER_CHARACTERS}]|\n+)")
+_MANNERS_AT_END = re.compile(rf"[{MANNER_CHARACTERS}\s]+$")
 _WRAP = re.compile(rf"(?<=[^\n]{{{WRAPPED_AT}}})(?<![.?!:;])[ ]*\n(?=[a-z])")
 _SAYS = re.compile(r"[^\s.,;:!?\"'()\[\]–—-]")
 _MARK = re.compile(r"(?P<mark>[.?!]+)(?P<closing>[\"')\]]*)(?=\s|$)")
 _DOTTED = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]")
+_ENDS = frozenset(".?!\"')]")
 _MARK_STRENGTH = {"": 0, ",": 1, ":": 2, ";": 2}
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A sentence, or what stands between two pauses; and the silence after it."""
+    """A sentence, or what stands between two pauses; the silence after it, and the number of its manner."""
 
     text: str
     pause_after_s: float
+    manner: int = 0
 
 
 def split(text: str) -> list[Piece]:
     """Sentences in order. Line ends pause, blank lines pause longer; pauses that meet are one, the longest."""
     pieces: list[Piece] = []
+    manner = 0
     fields = _PAUSES.split(_WRAP.sub(" ", text.strip()))
     for part, pause in zip(fields[::2], [*fields[1::2], ""], strict=True):
-        sentences = [Piece(sentence, SENTENCE_PAUSE_S) for sentence in _sentences(part) if _SAYS.search(sentence)]
-        pieces += sentences
+        said = [sentence for sentence in _sentences(part) if _SAYS.search(sentence)]
+        pieces += [Piece(sentence, SENTENCE_PAUSE_S, manner) for sentence in said]
         if pieces and pause:
-            pieces[-1] = _with_pause(pieces[-1], pause, is_first=bool(sentences))
-    if pieces and not _PAUSES.search(text.rstrip()[-1:]):
+            pieces[-1] = _with_pause(pieces[-1], pause, is_first=bool(said))
+        manner = manner_index(pause) if pause and is_manner(pause[0]) else manner
+    if pieces and not _PAUSES.search(_MANNERS_AT_END.sub("", text)[-1:]):
         pieces[-1] = replace(pieces[-1], pause_after_s=0.0)
     return pieces
 
 
 def _with_pause(piece: Piece, pause: str, is_first: bool) -> Piece:
-    """A break is as long as it says, also where it is shorter than the sentence's own pause."""
+    """A break is as long as it says, also where it is shorter than the sentence's own pause.
+
+    Where only the manner changes, the sentence goes on.
+    """
+    if is_manner(pause[0]):
+        return replace(piece, pause_after_s=CLAUSE_PAUSE_S) if is_first and piece.text[-1] not in _ENDS else piece
     if "\n" in pause:
         pause_s = LINE_PAUSE_S if len(pause) == 1 else PARAGRAPH_PAUSE_S
     else:

@@ -5,7 +5,7 @@ import functools
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cloning.errors import LanguageUnsupported, TextRefused
@@ -23,6 +23,15 @@ FRAGMENTS = (
     *("<b>", "</b>", "<speak>", "</speak>", "<break time='1s'/>", "<sub alias='x'>", "</sub>", "&lt;", "&#x1F600;"),
     *("http://a.b/c", "a@b.co", "**", "*", "_", "`", "```", "#", "[a](b)", "|", "10:30", "1/2", "am", "km", "kg", "%"),
     *("$", "€", "²", "½", "①", "°", "-", "–", "—", "Dr. ", "No. ", "e.g. ", " II", " XIV", "1,000", "007", "1e6"),
+    *(
+        "<prosody rate='80%'>",
+        "</prosody>",
+        "<voice name='A'>",
+        "</voice>",
+        "<say-as interpret-as='digits'>",
+        "</say-as>",
+    ),
+    *("<lexicon>", "</lexicon>", "<lexeme>", "<grapheme>", "</grapheme>", "<alias>"),
     *("v1.2.3", "Jan ", "st", "th", "我", "Щ", "π", "é", "😀"),
 )
 any_text = st.text(max_size=80) | st.text(st.characters(max_codepoint=0x17F), max_size=80)
@@ -36,6 +45,7 @@ def front() -> TextFrontEnd:
 
 @settings(max_examples=250, deadline=None)
 @given(written.map("".join), st.booleans())
+@example("=`a@b.co10:30**ßAİ<b>", False)
 def test_any_text_is_said_within_the_cap_or_refused_with_a_code(text: str, markup: bool) -> None:
     try:
         spoken = front().encode(text, markup=markup)

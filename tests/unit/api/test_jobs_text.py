@@ -137,3 +137,30 @@ def test_speak_around_the_whole_and_comments_are_taken_out() -> None:
 
 def test_what_no_database_holds_becomes_a_space_and_places_stay() -> None:
     assert storable("a\x00b\ud800c\U0001f600") == "a b c\U0001f600"
+
+
+def test_voice_elements_say_who_speaks_over_lines_and_paragraphs() -> None:
+    text = "One. <voice name='Ada'>Two.\n\nThree. <voice name='Bert'>Four</voice> five.</voice>\n\n[speaker: Carl] Six."
+    passages = read_script(text).passages
+    assert [(text[p.start : p.stop], p.speaker, p.line) for p in passages] == [
+        ("One.", None, 1),
+        ("Two.\n\nThree.", "Ada", 1),
+        ("Four", "Bert", 3),
+        ("five.", "Ada", 3),
+        ("Six.", "Carl", 5),
+    ]
+    assert [p.pause_s for p in passages] == [SENTENCE_PAUSE_S, SENTENCE_PAUSE_S, 0.0, PARAGRAPH_PAUSE_S, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("One. <voice name='A'>Two.", "<voice> at character 5: is not closed"),
+        ("One.</voice>", "</voice> at character 4: closes nothing"),
+        ("<voice>One.</voice>", "<voice> at character 0: needs name="),
+    ],
+)
+def test_a_voice_element_that_cannot_be_read_is_refused_with_its_place(text: str, words: str) -> None:
+    with pytest.raises(TextRefused) as refused:
+        read_script(text)
+    assert words in refused.value.message

@@ -10,7 +10,7 @@ import pytest
 
 from api.errors import RequestRefused
 from api.speech import MAX_SEED, Speaking, SpeechOrder, UsageLog, plausible
-from cloning.errors import Overloaded, SynthesisFailed, TextRefused
+from cloning.errors import BadConditioning, Overloaded, SynthesisFailed, TextRefused
 from cloning.types import FloatArray, Speech, SpeechRequest
 from store.errors import SpeakerNotFound, StoreUnavailable
 from store.schema import migrate
@@ -289,3 +289,26 @@ def test_uses_that_could_not_be_written_are_kept_for_the_next_time(store: Store,
     usage._store = store
     usage.flush()
     assert store.get(speaker_id).uses == 2
+
+
+def test_voice_elements_bring_the_vectors_of_their_speakers(store: Store, speaker_id: str) -> None:
+    other = store.enrol(NewSpeaker("Bert", "enc-1", (ClipRecord("b" * 64, _unit(2), 5.0, 4.0, 3),)))
+    text = "Hi. <voice name='bert'>Yes?</voice>"
+    speaking, voice = _speaking(store, _speech(1, 12))
+    speaking.speak(SpeechOrder(speaker_id, text))
+    assert list(voice.requests[0].voices) == ["bert"]
+    np.testing.assert_allclose(voice.requests[0].voices["bert"], _unit(2), atol=1e-6)
+    speaking.usage.flush()
+    assert (store.get(speaker_id).uses, store.get(other.id).uses) == (1, 1)
+
+
+def test_a_voice_element_that_names_nobody_or_another_encoders_speaker_is_refused_with_its_place(
+    store: Store, speaker_id: str
+) -> None:
+    store.enrol(NewSpeaker("Carl", "enc-2", (ClipRecord("c" * 64, _unit(3), 5.0, 4.0, 3),)))
+    speaking, _ = _speaking(store)
+    for name, kind in (("Nobody", SpeakerNotFound), ("Carl", BadConditioning)):
+        with pytest.raises(kind) as refused:
+            speaking.speak(SpeechOrder(speaker_id, f"Hi. <voice name='{name}'>Yes?</voice>"))
+        assert refused.value.message.startswith(f"text: <voice> at character 4: '{name}' ")
+        assert (refused.value.details["element"], refused.value.details["position"]) == ("voice", 4)

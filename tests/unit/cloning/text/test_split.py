@@ -1,8 +1,9 @@
 import pytest
 
-from cloning.text.marked import break_character
+from cloning.text.marked import break_character, manner_character
 from cloning.text.phonemes import Word
 from cloning.text.split import (
+    CLAUSE_PAUSE_S,
     LINE_PAUSE_S,
     PARAGRAPH_PAUSE_S,
     SENTENCE_PAUSE_S,
@@ -97,3 +98,15 @@ def test_a_word_longer_than_the_cap_is_cut_hard_and_kept_whole() -> None:
     assert max(length(part) for part in cut) <= 64
     assert [symbol for part in cut for piece in part for symbol in piece.symbols] == list(word.symbols)
     assert cut[-1][-1].mark == "."
+
+
+def test_a_change_of_manner_cuts_a_sentence_and_adds_no_pause_to_its_end() -> None:
+    fast, back = manner_character(1), manner_character(0)
+    pieces = split(f"This is {fast}very quick.{back} Then slow {fast}again{back}")
+    assert [(piece.text, piece.manner, piece.pause_after_s) for piece in pieces] == [
+        ("This is", 0, CLAUSE_PAUSE_S),
+        ("very quick.", 1, SENTENCE_PAUSE_S),
+        ("Then slow", 0, CLAUSE_PAUSE_S),
+        ("again", 1, 0.0),
+    ]
+    assert split(f"One.{break_character(0.7)}{back}")[0].pause_after_s == 0.7
