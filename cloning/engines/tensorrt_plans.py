@@ -113,6 +113,9 @@ def verify(
     engine = TensorRTEngine(plan.folder, load_model(bundle_dir, device), device)
     try:
         verdict = gate(engine, model, device, likeness, n_sentences)
+        if find_library().is_rtx:
+            # It compiles a shape's kernels at its first run, for which no listener shall wait.
+            engine.warm_up(shapes_of(model.config).sentences)
         engine.save_kernels()
     finally:
         engine.close()
