@@ -182,10 +182,15 @@ def test_the_command_line_and_the_store_itself_refuse_as_well(
     assert refusal("enrol", "By the command line", str(DATA / "man.flac")) == "consent_missing"
     assert refusal("speak", before, TEXT, "-o", str(tmp_path / "out.wav")) == "consent_missing"
     assert not (tmp_path / "out.wav").exists()
-    config = StoreConfig(f"sqlite:///{state_dir / 'voicekin.db'}", state_dir)
-    with Store.open(config) as lax:
-        lax.export(tmp_path / "speakers.zip")
-        assert lax.list(name_contains="By the command line").total == 0
+    assert refusal("jobs", "submit", str(text), "--speaker", before) == "consent_missing"
+    with Store.open(StoreConfig(f"sqlite:///{state_dir / 'voicekin.db'}", state_dir)) as store:
+        assert store.list(name_contains="By the command line").total == 0
+        store.export(tmp_path / "speakers.zip")
+    elsewhere = strict.environment | {"VOICEKIN_STATE_DIR": str(tmp_path / "elsewhere")}
+    migrate(elsewhere)
+    done = CliRunner().invoke(app, ["import", str(tmp_path / "speakers.zip"), "--json"], env=elsewhere)
+    document = json.loads(done.stdout)
+    assert document["imported"] == 0 and {each["reason"] for each in document["refused"]} == {"consent_missing"}
 
 
 def test_a_consent_is_used_shown_exported_and_erased_with_its_speaker(

@@ -25,18 +25,23 @@ from store_samples import ENCODER, clip, new_speaker, unit_vector
 
 from store import speakers as speakers_module
 from store.backup import back_up, restore
+from store.checks import mean_vector
+from store.consent_types import NewConsent, Recording
 from store.core import _log
 from store.schema import migrate
 from store.service import Store
-from store.types import ClipRecord, KeptSpeech, PrunePolicy, RequestKey, StoreConfig
+from store.types import ClipRecord, ConsentPolicy, KeptSpeech, PrunePolicy, RequestKey, StoreConfig
 
+EARLIER = datetime(2026, 1, 2, tzinfo=UTC)
 LATER = datetime.now(UTC) + timedelta(days=30)
 FAR_POINT = 10**9
 State = dict[str, object]
 
 
 def config_of(folder: Path) -> StoreConfig:
-    return StoreConfig(f"sqlite:///{folder}/voices.db", folder, grace_s=1000.0, audio_cache="disk")
+    # These voices are numbers, of which none sounds like another.
+    anybody = ConsentPolicy(cosine=-1.0)
+    return StoreConfig(f"sqlite:///{folder}/voices.db", folder, grace_s=1000.0, audio_cache="disk", consent=anybody)
 
 
 def sound(number: int) -> bytes:
@@ -51,14 +56,21 @@ def audio(*numbers: int) -> dict[str, bytes]:
     return {recorded(number).sha256: sound(number) for number in numbers}
 
 
+def statement(number: int) -> bytes:
+    return f"the statement of number {number} as it was recorded".encode() * 20
+
+
 def prepare(folder: Path) -> None:
-    """A store with people in it, one of them in the trash, a snapshot, kept clips, a kept speech, archives."""
+    """A store with people and their consents, one of them in the trash, a snapshot, kept clips and speech, archives."""
     migrate(config_of(folder))
     with Store.open(config_of(folder)) as store:
         ids = []
         for number in range(12):
             new = replace(new_speaker(f"voice {number}", []), clips=(recorded(number), recorded(100 + number)))
-            ids.append(store.enrol(new, audio=audio(number, 100 + number)).id)
+            heard = Recording(statement(number), mean_vector([each.vector for each in new.clips]), ENCODER)
+            consent = NewConsent(new.name, new.name, "I agree.", "en", EARLIER, heard)
+            audible = audio(number, 100 + number)
+            ids.append(store.enrol(new, audio=audible, consent_id=store.add_consent(consent).id).id)
         store.delete(ids[1])
         store.update(ids[2], pinned=True)
         speaker = store.get(ids[0])
@@ -118,6 +130,10 @@ def save_snapshot(store: Store, folder: Path) -> None:
     store._follower.save()
 
 
+def revoke(store: Store, folder: Path) -> None:
+    store.revoke_consent(store.consents_of(id_of(store, "voice 0"))[0].id)
+
+
 def import_all(store: Store, folder: Path) -> None:
     store.import_speakers(folder.parent / "all.zip", keep_clips=True)
 
@@ -125,7 +141,8 @@ def import_all(store: Store, folder: Path) -> None:
 VERBS: dict[str, Callable[[Store, Path], None]] = {
     each.__name__: each
     for each in (
-        enrol, add_clips, reembed, delete, erase, bring_back, purge, prune, prune_most, save_snapshot, import_all,
+        enrol, add_clips, reembed, delete, erase, bring_back, purge, prune, prune_most, save_snapshot, revoke,
+        import_all,
     )
 }  # fmt: skip
 NEW_STORES = ("import_all", "restore_all")
@@ -143,6 +160,7 @@ def state_of(store: Store) -> State:
             sorted(clips.items()),
         )
     found["(trash)"] = sorted(each.name for each in store.deleted(1000))
+    found["(consents)"] = [(each.person, each.state) for each in store.consents(limit=1000).consents]
     plain: State = json.loads(json.dumps(found))
     return plain
 
@@ -170,7 +188,7 @@ def check(folder: Path, before: State, after: State, answered: bool) -> str:
 
 
 def finds_itself(store: Store, name: str) -> bool:
-    if name == "(trash)":
+    if name.startswith("("):
         return True
     speaker = store.find(name)
     return store.similar(speaker.vector, speaker.encoder_id, 1)[0].speaker_id == speaker.id
@@ -185,7 +203,8 @@ def damage(path: Path) -> list[tuple[object, ...]]:
 def is_left(folder: Path, before: State, now: State) -> bool:
     everything = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
     gone = numbers_in(before) - numbers_in(now)
-    return any(unit_vector(number).tobytes() in everything or sound(number) in everything for number in gone)
+    traces = (trace(number) for number in gone for trace in (sound, statement, lambda n: unit_vector(n).tobytes()))
+    return any(trace in everything for trace in traces)
 
 
 def numbers_in(state: State) -> set[int]:

@@ -16,7 +16,7 @@ HERE = Path(__file__).parent
 # How far apart the points are that are tried, so that each verb is ended four to six times.
 STEPS = {
     "enrol": 13, "add_clips": 8, "reembed": 7, "delete": 13, "erase": 17, "bring_back": 13, "purge": 17, "prune": 19,
-    "prune_most": 43, "save_snapshot": 2, "import_all": 61, "restore_all": 41,
+    "prune_most": 43, "save_snapshot": 2, "revoke": 5, "import_all": 61, "restore_all": 41,
 }  # fmt: skip
 
 
