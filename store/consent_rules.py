@@ -44,7 +44,7 @@ def compare(consent: Consent, vectors: Sequence[FloatArray], encoder_id: str, th
     """
     if consent.vector is None:
         return None
-    if consent.encoder_id != encoder_id:
+    if consent.encoder_id != encoder_id or len(consent.vector) != len(vectors[0]):
         raise _insufficient(f"the consent's recording was heard by another encoder than {encoder_id}: record a new one")
     cosine = float(np.min(np.stack(vectors) @ consent.vector))
     if cosine < threshold:

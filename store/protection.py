@@ -62,7 +62,9 @@ class ProtectionRepository:
         if not n_voices:
             return
         stored = select(ProtectedVectorRow.vector).where(ProtectedVectorRow.encoder_id == encoder_id)
-        known = [to_vector(vector) for vector in self._session.scalars(stored)]
+        heard = map(to_vector, self._session.scalars(stored))
+        # Of another width is of another encoder, whatever it calls itself.
+        known = [vector for vector in heard if len(vector) == len(vectors[0])]
         if len(known) < n_voices:
             words = (
                 f"{n_voices - len(known)} protected voices were not heard by the encoder {encoder_id}, so nobody can "

@@ -3,15 +3,14 @@
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
 
 from store import checks
 from store.audio_cache import usage_figures
 from store.charting import Charting
-from store.consent_rules import compare
-from store.consenting import note_consent
+from store.enrolling import Enrolling, enrol
 from store.errors import StoreError
 from store.grouping import Group
 from store.speakers import SpeakerRepository
@@ -21,34 +20,19 @@ from store.types import (
     Match,
     Naming,
     NewSpeaker,
-    Owner,
     Page,
     RequestKey,
     Speaker,
     StoreConfig,
     StoreStats,
 )
-from store.unit_of_work import Reading, UnitOfWork
+from store.unit_of_work import Reading
 from store.voices import VoiceRow
 
 # A neighbour can be removed between the search and the look into SQL; more than a few such rounds are a livelock.
 _SEARCH_ROUNDS = 3
 _NOTHING: Mapping[str, bytes] = MappingProxyType({})
 _SAME = Naming()
-
-
-@dataclass(frozen=True, slots=True)
-class Enrolling:
-    """A checked enrolment that waits for its transaction."""
-
-    speaker_id: str
-    new: NewSpeaker
-    key: RequestKey | None
-    actor: str
-    owner: Owner
-    consent_id: str | None
-
-
 _Results = list[Speaker | Exception]
 
 
@@ -240,7 +224,7 @@ class Store(Charting):
         with self._database.write() as unit:
             for each in group:
                 try:
-                    results.append(_enrol(unit, each, self._config))
+                    results.append(enrol(unit, each, self._config))
                 except StoreError as error:
                     # It was refused before anything of it was written: the rest of the group can go on.
                     results.append(error)
@@ -287,22 +271,3 @@ class Store(Charting):
             clip_bytes=self._clips.n_bytes(),
             **usage_figures(self._audio),
         )
-
-
-def _enrol(unit: UnitOfWork, asked: Enrolling, config: StoreConfig) -> Speaker:
-    earlier = None if asked.key is None else unit.ledger.answered(asked.key)
-    if earlier is not None:
-        return unit.speakers.get(earlier)
-    if asked.owner.key_id is not None:
-        unit.key_usage.check_room(asked.owner.key_id)
-    new, policy, vectors = asked.new, config.consent, [clip.vector for clip in asked.new.clips]
-    unit.protection.check(vectors, new.encoder_id, config.protected_cosine)
-    consent = unit.consents.usable(asked.consent_id, asked.owner.tenant, policy)
-    voice = None if consent is None else compare(consent, vectors, new.encoder_id, policy.cosine)
-    speaker = unit.speakers.add(asked.speaker_id, new, unit.revision, asked.owner)
-    if consent is not None:
-        note_consent(unit, asked.actor, "consent_use", unit.consents.use(consent, speaker.id, voice))
-    if asked.key is not None:
-        unit.ledger.remember(asked.key, speaker.id)
-    unit.ledger.note(asked.actor, "enrol", 1, speaker.n_clips)
-    return speaker

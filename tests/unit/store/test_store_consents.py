@@ -121,8 +121,10 @@ def test_a_recording_must_sound_like_every_clip(strict: Store) -> None:
 
 def test_another_encoders_recording_is_heard_again_before_it_is_compared(strict: Store) -> None:
     given = strict.add_consent(consent(recording=Recording(AUDIO, near(1, 0.8), "another")))
-    with refused("consent_insufficient"):
-        strict.enrol(new_speaker("Ada", [1]), consent_id=given.id)
+    wide = strict.add_consent(consent(recording=Recording(AUDIO, unit_vector(1, 64), ENCODER)))
+    for each in (given, wide):
+        with refused("consent_insufficient"):
+            strict.enrol(new_speaker("Ada", [1]), consent_id=each.id)
     assert strict.consent_recording(given.id) == AUDIO
     strict.rehear_consent(given.id, near(1, 0.9), ENCODER)
     strict.enrol(new_speaker("Ada", [1]), consent_id=given.id)

@@ -11,7 +11,7 @@ from store.backup import back_up, restore
 from store.errors import BadName, ProtectedNotFound, VoiceProtected
 from store.schema import migrate
 from store.service import Store
-from store.types import ClipRecord, Owner, StoreConfig
+from store.types import ClipRecord, FloatArray, Owner, StoreConfig
 
 
 def refused(code: str) -> "pytest.RaisesExc[VoiceProtected]":
@@ -53,8 +53,11 @@ def test_clips_that_each_are_far_enough_may_not_be_it_together(store: Store) -> 
         store.enrol(replace(new_speaker("Ada", [2]), clips=clips))
 
 
-def test_an_encoder_that_never_heard_a_protected_voice_enrols_nobody(store: Store) -> None:
-    store.protect("A public person", {"another": [unit_vector(1)]})
+@pytest.mark.parametrize("heard_by", [{"another": [unit_vector(1)]}, {ENCODER: [unit_vector(1, 16)]}])
+def test_an_encoder_that_never_heard_a_protected_voice_enrols_nobody(
+    store: Store, heard_by: dict[str, list[FloatArray]]
+) -> None:
+    store.protect("A public person", heard_by)
     with refused("protected_unheard"):
         store.enrol(new_speaker("Ada", [2]))
 
