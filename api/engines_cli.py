@@ -139,12 +139,17 @@ def _judged(plan: "Plan", settings: "Settings") -> "Plan":
 def _likeness(settings: "Settings") -> "Likeness":
     """How alike two speeches are, by the speaker encoder."""
     from encoder.engine import SpeakerEncoder
+    from encoder.errors import UnusableSpeech
     from encoder.types import Waveform
 
     encoder = SpeakerEncoder.load(settings.device)
 
     def likeness(ours: "FloatArray", theirs: "FloatArray", rate_hz: int) -> float:
-        a, b = encoder.embed([Waveform(ours, rate_hz), Waveform(theirs, rate_hz)])
+        try:
+            a, b = encoder.embed([Waveform(ours, rate_hz), Waveform(theirs, rate_hz)])
+        except UnusableSpeech:
+            # What nobody speaks in, such as one symbol, is judged by its samples alone.
+            return 1.0
         return float(a.vector @ b.vector)
 
     return likeness

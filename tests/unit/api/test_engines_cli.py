@@ -1,15 +1,20 @@
 """`voicekin engines`, run in this process with a small voice."""
 
 import json
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import soundfile
 import torch
 from typer.testing import CliRunner
 
 from api.cli import app
+from api.engines_cli import _likeness
 from api.errors import RequestRefused
+from api.settings import Settings
 from cloning import bundle
 from cloning.engines.tensorrt_library import find_library
 from cloning.errors import EngineError
@@ -77,3 +82,12 @@ def test_a_plan_of_tensorrt_is_built_here_and_waits_for_its_comparison(environme
     assert (built["precision"], built["remedy"]) == ("float16", "voicekin engines verify --engine tensorrt")
     assert engines({**environment, "VOICEKIN_DEVICE": "cuda"}, "list", "--json") == {"plans": [built]}
     engines(environment, "remove", built["folder"])
+
+
+def test_speakers_are_alike_by_the_speaker_encoder() -> None:
+    recording, rate_hz = soundfile.read(str(files("voices") / "demo" / "reference.flac"), dtype="float32")
+    likeness = _likeness(Settings())
+    other = np.random.default_rng(0).standard_normal(len(recording)).astype(np.float32) * 0.1
+    assert likeness(recording, recording + 1e-4 * other, rate_hz) > 0.999
+    assert likeness(recording, other, rate_hz) < 0.9
+    assert likeness(np.zeros(100, np.float32), recording, rate_hz) == 1.0, "what is silent is judged by its samples"
