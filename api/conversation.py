@@ -241,6 +241,8 @@ class Conversation:
     async def _speak_turn(self, turn: Turn) -> None:
         with ExitStack() as place:
             text = await turn.next_slice()
+            if turn.interruption.is_set:
+                return
             services, standings = await self._admitted(turn.manner.key)
             order, audio = turn.manner.order, turn.manner.begin.audio
             utterance = Utterance(services.speaking, services.rendering.meter, order, audio, turn.interruption)

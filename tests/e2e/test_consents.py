@@ -169,6 +169,15 @@ def test_no_conversation_speaks_without_a_valid_consent(
         assert talk.audio == b"", "a conversation that is under way falls silent too"
 
 
+def test_no_voice_element_speaks_without_a_valid_consent(chief: httpx.Client, before: str) -> None:
+    own = enrol_under(chief, "Storyteller", add_consent(chief)["consent_id"]).json()["speaker_id"]
+    text = f"{TEXT} <voice name='{before}'>{TEXT}</voice>"
+    for path in ("/v1/speech", "/v1/jobs"):
+        refused = chief.post(path, json={"speaker_id": own, "text": text})
+        assert (refused.status_code, refused.json()["code"]) == (403, "consent_missing"), refused.text
+    assert chief.get(f"/v1/speakers/{before}").json()["uses"] == 0
+
+
 def test_the_command_line_and_the_store_itself_refuse_as_well(
     strict: RunningServer, state_dir: Path, before: str, tmp_path: Path
 ) -> None:
