@@ -169,3 +169,18 @@ def test_a_state_folder_that_cannot_be_written_is_said(tmp_path: Path, voice_dir
     assert done.returncode == 1
     assert "VOICEKIN_STATE_DIR" in done.stdout
     assert "Traceback" not in done.stderr
+
+
+def test_an_engine_that_cannot_be_opened_gives_way_and_says_so_or_the_server_is_not_ready(
+    other_server: Starter,
+) -> None:
+    """TensorRT needs a CUDA device, and these servers run on the CPU."""
+    ready = httpx.get(f"{other_server(ENGINE='tensorrt').url}/health/ready").json()
+    assert set(ready["engines"].values()) == {"eager on cpu"}
+    strict = other_server(ready=False, ENGINE="tensorrt", ENGINE_FALLS_BACK="false")
+    until = time.monotonic() + 60
+    while (response := httpx.get(f"{strict.url}/health/ready")).json().get("reason") != "engine_unavailable":
+        assert time.monotonic() < until, response.text
+        time.sleep(0.1)
+    assert response.status_code == 503
+    assert "the engine tensorrt needs a CUDA device" in response.json()["detail"]
