@@ -103,8 +103,11 @@ def _add_profile(library: Library, builder: Any, config: Any, profile: Profile) 
 
 
 def _open_timing_cache(config: Any, path: Path) -> Any:
+    """What was timed before, or nothing where that is damaged or of another version."""
     times = config.create_timing_cache(path.read_bytes() if path.is_file() else b"")
-    config.set_timing_cache(times, False)
+    if times is None or not config.set_timing_cache(times, False):
+        times = config.create_timing_cache(b"")
+        config.set_timing_cache(times, False)
     return times
 
 

@@ -13,7 +13,7 @@ from cloning.errors import EngineError
 
 # The full one first, where both are there. The last is TensorRT-RTX without the thin package in front of it.
 MODULES = ("tensorrt", "tensorrt_rtx", "tensorrt_rtx_bindings")
-INSTALL = "pip install 'voicekin[tensorrt]' (or 'voicekin[tensorrt-rtx]', see docs/gpu.md)"
+INSTALL = "pip install 'voicekin[tensorrt,export]' (or 'voicekin[tensorrt-rtx,export]', see docs/gpu.md)"
 _N_KEPT = 4
 _log = logging.getLogger(__name__)
 
