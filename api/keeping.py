@@ -28,7 +28,7 @@ def prune_policy(conditions: dict[str, object]) -> PrunePolicy:
 
 
 class Schedule:
-    """Prunes by the settings' policy, and purges whose time is over, whenever it is due."""
+    """Prunes by the settings' policy, and purges whose time is over, consents too, whenever it is due."""
 
     def __init__(self, settings: Settings) -> None:
         """Raises: SettingsError where pruning is scheduled without a condition."""
@@ -48,6 +48,7 @@ class Schedule:
         if now_s - self._purged_s >= PURGE_EVERY_S:
             self._purged_s = now_s
             store.tend_audio()
+            store.expire_consents(actor="schedule")
             # An empty purge writes nothing but a line of the audit, which nobody needs every minute.
             if store.stats().n_deleted:
                 store.purge(actor="schedule")

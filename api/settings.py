@@ -106,6 +106,9 @@ class Settings(BaseSettings):
     consent_word_errors: float = Field(
         default=0.3, ge=0, le=1, description="Share of a recorded statement's words that may be heard wrongly."
     )
+    consent_unused_days: float = Field(
+        default=30.0, gt=0, le=3650, description="Days that a consent which no speaker uses is kept."
+    )
     protected_cosine: float = Field(
         default=0.8, ge=0, le=1, description="Cosine to a protected voice from which nobody is enrolled."
     )
@@ -179,6 +182,7 @@ class Settings(BaseSettings):
             audio_cache_s=self.audio_cache_s,
             job_keep_s=self.job_keep_days * 86400.0,
             consent=ConsentPolicy(self.consent, self.consent_words, self.consent_cosine),
+            consent_unused_s=self.consent_unused_days * 86400.0,
             protected_cosine=self.protected_cosine,
         )
 

@@ -208,7 +208,7 @@ class Speaking:
     def asked(self, order: SpeechOrder) -> Iterator[Asked]:
         """The order with its needs, until the block is left.
 
-        Raises: SpeakerNotFound, ModelUnknown, TextRefused (`text_too_long`), BundleError, TooBusy.
+        Raises: SpeakerNotFound, ConsentRefused, ModelUnknown, TextRefused (`text_too_long`), BundleError, TooBusy.
         """
         with self.voices.lease(order.model) as voice:
             self._check_text(order.text)

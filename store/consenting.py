@@ -3,6 +3,8 @@
 Every look asks SQL, so a consent that was revoked anywhere is revoked everywhere.
 """
 
+from datetime import UTC, datetime, timedelta
+
 from store import checks
 from store.consent_rules import compare
 from store.consent_types import Consent, ConsentExport, ConsentPage, NewConsent
@@ -101,6 +103,23 @@ class Consenting(Keyring):
             note_consent(unit, actor, "consent_delete", consent)
         self._erasures.add([consent.id])
         self._overwrite_removed()
+
+    def expire_consents(self, now: datetime | None = None, actor: str = "api") -> int:
+        """Forgets consents that were recorded long ago and never used, as `delete_consent`; how many.
+
+        Raises: StorageFull, StoreUnavailable.
+        """
+        before = (now or datetime.now(UTC)) - timedelta(seconds=self._config.consent_unused_s)
+        # Only a look, most times: it takes no writer's turn.
+        if not self._database.read_all(lambda unit: unit.consents.unused_since(before)):
+            return 0
+        with self._database.write() as unit:
+            gone = unit.consents.unused_since(before)
+            unit.consents.remove_listed(gone)
+            unit.ledger.note_each(actor, "consent_expire", "consent_id", gone)
+        self._erasures.add(gone)
+        self._overwrite_removed()
+        return len(gone)
 
     def export_consent(self, consent_id: str, actor: str = "api") -> ConsentExport:
         """All that is stored of a consent; that it was taken out is noted first.

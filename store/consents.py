@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from sqlalchemy import delete, func, select, tuple_
+from sqlalchemy import delete, func, literal, select, tuple_
 from sqlalchemy.orm import Session
 
 from store.bulk import MANY
@@ -15,6 +15,7 @@ from store.consent_rules import check_spoken, check_worth, compare, missing
 from store.consent_tables import ConsentRecordingRow, ConsentRow
 from store.consent_types import Consent, ConsentPage, NewConsent, VoiceCheck, WordsCheck
 from store.errors import BadArgument, ConsentNotFound, ConsentRefused
+from store.tables import UtcDateTime
 from store.tenants import tenant_of
 from store.types import OFF, ConsentPolicy, FloatArray
 from store.voices import affected, chunks, to_bytes, to_vector
@@ -101,6 +102,11 @@ class ConsentRepository:
         gone = _consent(row)
         self._delete([row.id])
         return gone
+
+    def unused_since(self, when: datetime) -> list[str]:
+        """The ids of those that were recorded before and never used."""
+        unused = (ConsentRow.speaker_id.is_(None), ConsentRow.created_at <= literal(when, UtcDateTime))
+        return list(self._session.scalars(select(ConsentRow.id).where(*unused).order_by(ConsentRow.id)))
 
     def remove_listed(self, consent_ids: Sequence[str]) -> int:
         """Deletes these consents with their recordings; how many there were."""

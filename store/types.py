@@ -32,7 +32,8 @@ class StoreConfig:
     A speaker that was deleted or pruned can be brought back for `grace_s`; with 0 it is gone at once.
     With `watch_every_s` above 0 a thread follows what other processes change even while nobody searches.
     `audio_cache` is where finished speeches are kept: nowhere, `memory`, `disk`, a Redis or S3 URL.
-    A finished job is kept for `job_keep_s`. Who reaches `protected_cosine` with a protected voice is not enrolled.
+    A finished job is kept for `job_keep_s`, a consent that nobody uses for `consent_unused_s`.
+    Who reaches `protected_cosine` with a protected voice is not enrolled.
     """
 
     database_url: str
@@ -47,6 +48,7 @@ class StoreConfig:
     audio_cache_s: float = 86400.0
     job_keep_s: float = 7 * 86400.0
     consent: ConsentPolicy = ConsentPolicy()
+    consent_unused_s: float = 30 * 86400.0
     protected_cosine: float = 0.8
 
 

@@ -28,7 +28,8 @@ _POLL_S = 0.5
 _QUIET_S = 15.0
 _BINARY = {"schema": {"type": "string", "format": "binary"}}
 _SUBMIT = (
-    "speaker_not_found nothing_to_say text_too_long bad_tag bad_markup bad_lexicon bad_field missing_field too_large "
+    "speaker_not_found consent_missing consent_revoked consent_insufficient nothing_to_say text_too_long "
+    "bad_tag bad_markup bad_lexicon bad_field missing_field too_large "
     "language_unsupported wrong_encoder model_unknown quota_exceeded key_reused job_not_found too_many_jobs jobs_full "
     "storage_full"
 )

@@ -275,6 +275,19 @@ def test_a_backup_keeps_consents_and_an_archive_cannot_go_round_them(config: Sto
                 assert (report.imported, report.refused) == (0, ((ada.id, "Ada", "consent_missing"),))
 
 
+def test_a_consent_that_nobody_uses_is_forgotten_in_time(config: StoreConfig) -> None:
+    with Store.open(config) as store:
+        used, unused = (store.add_consent(consent(1)) for _ in range(2))
+        store.enrol(new_speaker("Ada", [1]), consent_id=used.id)
+        later = datetime.now(UTC) + timedelta(days=31)
+        assert store.expire_consents() == 0
+        assert (store.expire_consents(later, "schedule"), store.expire_consents(later)) == (1, 0)
+        assert [each.id for each in store.consents().consents] == [used.id]
+        line = store.audit(1)[0]
+        assert (line.action, line.actor, line.receipt) == ("consent_expire", "schedule", {"consent_id": unused.id})
+        assert unused.id in store._erasures.read(), "nor does a backup bring it back"
+
+
 def test_an_export_holds_the_record_the_recording_and_who_did_what(strict: Store) -> None:
     view = strict.seen_by(Owner(None, "", "key vk_12345678"))
     given = view.add_consent(consent(1, WordsCheck(0.1, 0.3)))
