@@ -126,6 +126,9 @@ class Jobs:
     def _speaker(self, order: JobOrder, passage: Passage, voice: VoiceConfig) -> str:
         name, where = passage.speaker, f"text, line {passage.line}: [speaker: {str(passage.speaker)[:80]}]"
         details: dict[str, object] = {"field": "text", "line": passage.line}
+        if passage.element_at is not None:
+            where = f"text, line {passage.line}: <voice> at character {passage.element_at}: {str(name)[:80]!r}"
+            details |= {"element": "voice", "position": passage.element_at}
         if name is None:
             name, where, details = order.speaker, "speaker_id", {"field": "speaker_id"}
         if name is None:

@@ -41,7 +41,10 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A part of the text that is spoken in one go; `speaker` is as it was named, None for the job's own."""
+    """A part of the text that is spoken in one go; `speaker` is as it was named, None for the job's own.
+
+    `element_at` is the place of the `<voice>` that names it, None where a tag of ours does.
+    """
 
     start: int
     stop: int
@@ -49,6 +52,7 @@ class Passage:
     chapter: int
     pause_s: float
     line: int
+    element_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,11 +179,12 @@ def _part(text: str, paragraph: Passage, place: tuple[int, int], voices: Sequenc
     start, stop = place
     if not text[start:stop].strip():
         return
-    name = attribute(voices[-1], "name") if voices else paragraph.speaker
+    if voices:
+        paragraph = replace(paragraph, speaker=attribute(voices[-1], "name"), element_at=voices[-1].at)
     line = paragraph.line + text.count("\n", paragraph.start, start)
     is_last = not TAG.sub("", text[stop : paragraph.stop]).strip()
     pause_s = paragraph.pause_s if is_last else _between(text, stop)
-    yield replace(paragraph, start=start, stop=stop, speaker=name, line=line, pause_s=pause_s)
+    yield replace(paragraph, start=start, stop=stop, line=line, pause_s=pause_s)
 
 
 def _cut(text: str, paragraph: Passage, max_chars: int) -> Iterator[Passage]:

@@ -184,7 +184,7 @@ class SpeechIn(Telling):
         json_schema_extra={"examples": [{"speaker_id": EXAMPLE_ID, "text": "Good morning.", "format": "wav"}]}
     )
 
-    text: str
+    text: str = Field(description="Plain, or with SSML and Markdown in it: docs/markup.md.")
     format: FormatName = "wav"
     stream: bool = Field(default=False, description="Send the audio while it is spoken.")
     timestamps: bool = Field(

@@ -59,6 +59,13 @@ def test_a_message_that_cannot_be_used_is_refused_and_changes_nothing(
         assert talk.until("done")["characters"] == len("One. And two.")
 
 
+def test_a_message_beyond_all_bounds_ends_it_by_its_close_code(server: RunningServer, woman: str) -> None:
+    with talking(server) as talk:
+        talk.begin(woman)
+        talk.socket.send("x" * (2**21 + 1))
+        assert closed_with(talk)[0] == 1009
+
+
 @pytest.mark.parametrize(
     ("message", "code"),
     [

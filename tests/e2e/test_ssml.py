@@ -86,6 +86,9 @@ def test_a_voice_that_is_nobodys_is_refused_with_its_place(client: httpx.Client,
     response = speak(client, speaker_id=woman, text="So <voice name='Nobody at all'>what</voice>?")
     found = problem(response, 404, "speaker_not_found")
     assert (found["element"], found["position"]) == ("voice", 3)
+    text = "First.\n\nSo <voice name='Nobody at all'>what</voice>?"
+    found = problem(client.post("/v1/jobs", json={"speaker_id": woman, "text": text}), 404, "speaker_not_found")
+    assert (found["element"], found["position"], found["line"]) == ("voice", text.index("<voice"), 3)
 
 
 def test_a_conversation_speaks_all_of_it(server: RunningServer, client: httpx.Client, woman: str, man: str) -> None:
