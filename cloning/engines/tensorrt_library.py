@@ -50,12 +50,15 @@ def find_library() -> Library:
     for name in MODULES:
         try:
             module = importlib.import_module(name)
+        except ModuleNotFoundError:
+            continue
         except (ImportError, OSError) as error:
             faults.append(f"{name}: {error}")
             continue
         complaints: deque[str] = deque(maxlen=_N_KEPT)
         return Library(module, _logger(module, complaints), complaints)
-    raise EngineError("engine_unavailable", f"TensorRT cannot be loaded ({'; '.join(faults)}); {INSTALL}")
+    words = f"TensorRT cannot be loaded ({'; '.join(faults)})" if faults else "TensorRT is not installed"
+    raise EngineError("engine_unavailable", f"{words}; {INSTALL}")
 
 
 def card(device: torch.device) -> str:
