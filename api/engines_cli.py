@@ -51,7 +51,7 @@ def build(
         from cloning.engines import tensorrt_plans
 
         with _progress() as progress:
-            plan = tensorrt_plans.build(folder, root, _device(settings), precision, progress)
+            plan = tensorrt_plans.build(folder, root, _device_for_tensorrt(settings), precision, progress)
     show(_row(_judged(plan, settings)), as_json, show_facts)
 
 
@@ -90,7 +90,8 @@ def verify(
         return
     from cloning.engines import plans, tensorrt_plans
 
-    plan = tensorrt_plans.verify(folder, root, _device(settings), _likeness(settings), sentences)
+    device = _device_for_tensorrt(settings)
+    plan = tensorrt_plans.verify(folder, root, device, _likeness(settings), sentences)
     show(_row(plan), as_json, show_facts)
     plans.usable(plan, plan.model_id)
 
@@ -116,9 +117,12 @@ def _engine(settings: "Settings", asked: str | None) -> str:
     return asked or ("tensorrt" if settings.engine == "tensorrt" else "onnx")
 
 
-def _device(settings: "Settings") -> Any:
+def _device_for_tensorrt(settings: "Settings") -> Any:
+    """The device of the settings, before TensorRT is loaded."""
+    from api.settings import forbid_tf32
     from cloning.engines.choice import device_of
 
+    forbid_tf32()
     return device_of(settings.device)
 
 

@@ -20,7 +20,7 @@ from api.jobs_running import JobRunner
 from api.limits import Standings
 from api.metering import KeyMeter, Meter
 from api.rendering import Rendering
-from api.settings import Settings
+from api.settings import Settings, forbid_tf32
 from api.speech import Speaking, UsageLog
 from api.voices import Encoders, Voices
 from cloning.errors import LanguageUnsupported
@@ -120,6 +120,9 @@ def open_voices(settings: Settings) -> Iterator[Loaded]:
     """The installed voices and the encoders that they take d-vectors from."""
     from encoder.bundle import load_encoder
     from encoder.engine import SpeakerEncoder
+
+    if settings.engine == "tensorrt":
+        forbid_tf32()
 
     def open_voice(folder: Path) -> Synthesiser:
         from cloning.synthesis import Synthesiser

@@ -241,6 +241,14 @@ def load_settings(environment: Mapping[str, str] | None = None) -> Settings:
         raise SettingsError("settings_invalid", _words(error)) from None
 
 
+def forbid_tf32() -> None:
+    """Keeps NVIDIA's libraries from rounding float32 in this process; call it before they are loaded.
+
+    TensorRT-RTX was seen to round although its builder had been told not to; only this variable kept it from that.
+    """
+    os.environ.setdefault("NVIDIA_TF32_OVERRIDE", "0")
+
+
 def _refuse_unknown(environment: Mapping[str, str]) -> None:
     known = {PREFIX + name.upper() for name in Settings.model_fields}
     for name in sorted(environment):

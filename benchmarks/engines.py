@@ -49,6 +49,8 @@ def main() -> None:
     options.add_argument("--out", type=Path, default=Path("benchmarks/results"))
     chosen = options.parse_args()
     device = torch.device(chosen.device)
+    # As in a server with TensorRT: float32 is not rounded. It must stand before the libraries are loaded.
+    os.environ.setdefault("NVIDIA_TF32_OVERRIDE", "0")
     torch.set_num_threads(chosen.threads)
     torch.backends.cudnn.benchmark = chosen.tuned
     runs = chosen.runs or (200 if device.type == "cuda" else 15)

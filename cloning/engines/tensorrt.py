@@ -143,8 +143,8 @@ class Network:
 class Networks:
     """A voice whose first phase is torch's, in float32, and whose second is an engine of TensorRT.
 
-    The first is little of the work, and all that follows hangs on how its durations are rounded: TensorRT-RTX moved
-    them on a card where it was tried, although it may not round what float32 layers read.
+    The first is little of the work, and all that follows hangs on how its durations are rounded: what TensorRT rounds
+    on the way depends on its version, the card and the environment, and has moved them.
     """
 
     def __init__(self, folder: Path, model: YourTTS, device: torch.device, any_card: bool = False) -> None:

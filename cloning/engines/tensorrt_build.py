@@ -65,7 +65,8 @@ def build_engine(
     builder = trt.Builder(library.logger)
     network = _parsed(library, builder, graph)
     config = builder.create_builder_config()
-    # By default it rounds what float32 layers read to 10 bits, which is more than torch does.
+    # By default it rounds what float32 layers read to 10 bits, more than torch does. TensorRT-RTX may do so even then,
+    # unless the process forbids it (`api.settings.forbid_tf32`).
     config.clear_flag(trt.BuilderFlag.TF32)
     inputs = {network.get_input(i).name for i in range(network.num_inputs)}
     for profile in ranges:

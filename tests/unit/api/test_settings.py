@@ -1,14 +1,14 @@
+import os
+
 import pytest
 
 from api.access import check_binding
 from api.errors import SettingsError
-from api.settings import PREFIX, Settings, load_settings
+from api.settings import PREFIX, Settings, forbid_tf32, load_settings
 
 
 @pytest.fixture
 def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    import os
-
     for name in [name for name in os.environ if name.startswith(PREFIX)]:
         monkeypatch.delenv(name)
     return monkeypatch
@@ -70,3 +70,13 @@ def test_the_network_needs_keys_or_an_explicit_word(environment: pytest.MonkeyPa
         check_binding(settings.model_copy(update={word: True}), "0.0.0.0")
     environment.setenv("VOICEKIN_API_KEYS", "k")
     check_binding(load_settings(), "0.0.0.0")
+
+
+def test_float32_is_not_rounded_unless_somebody_wants_it(environment: pytest.MonkeyPatch) -> None:
+    # What is set here is taken back after the test.
+    environment.setenv("NVIDIA_TF32_OVERRIDE", "1")
+    forbid_tf32()
+    assert os.environ["NVIDIA_TF32_OVERRIDE"] == "1"
+    environment.delenv("NVIDIA_TF32_OVERRIDE")
+    forbid_tf32()
+    assert os.environ["NVIDIA_TF32_OVERRIDE"] == "0"
