@@ -13,6 +13,7 @@ from api.audio_out import FORMATS, RATED_FORMATS, find_format
 from api.conversing import Begin, Cancel, Close, Command, Flush, Frame, KeepAlive, Ready, Say, in_frames
 from api.errors import RequestRefused
 from api.limits import Standings
+from api.reading import check_reading
 from api.schemas import Strict, Telling
 from api.speech import SpeechOrder
 from api.timing import sentences_out
@@ -37,7 +38,8 @@ class BeginIn(Telling):
 
         def found(services: Services) -> SpeechOrder:
             services.store.get(order.speaker_id)
-            services.speaking.voices.find(order.model)
+            voice = services.speaking.voices.describe(order.model).voice
+            check_reading(order.language, order.lexicon, voice)
             return order
 
         audio = find_format(self.format, FORMATS | RATED_FORMATS)

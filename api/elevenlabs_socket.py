@@ -16,6 +16,7 @@ from api.forms import in_base64
 from api.limits import Standings
 from api.listing import find_speaker, model_or_default
 from api.problems import Problem, elevenlabs_document
+from api.reading import check_reading
 from api.speech import SpeechOrder
 from api.utterance import Heard, Utterance
 
@@ -96,7 +97,9 @@ class StreamInput:
         def found(services: Services) -> SpeechOrder:
             speaker = find_speaker(services.store, self._voice_id)
             model = model_or_default(services.speaking.voices.shelf, body.model_id)
-            return body.order(speaker.id, model, reuse=False)
+            order = body.order(speaker.id, model, reuse=False)
+            check_reading(order.language, order.lexicon, services.speaking.voices.describe(model).voice)
+            return order
 
         audio = find_format(self._query.get("output_format", _DEFAULT_FORMAT), RATED_FORMATS)
         return Begin(found, audio, WAIT_S, asked.key)

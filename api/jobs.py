@@ -14,10 +14,9 @@ from api.jobs_limits import JobLimits
 from api.jobs_text import PIECE_CHARS, Passage, read_script, spoken_text, storable
 from api.listing import find_speaker
 from api.metering import Meter
+from api.reading import check_reading
 from api.speech import MAX_SEED
-from cloning.errors import BadConditioning, LanguageUnsupported, TextRefused
-from cloning.text.languages import base_tag
-from cloning.text.lexicon import Lexicon
+from cloning.errors import BadConditioning, TextRefused
 from cloning.text.markup import lexicon_of, parse
 from cloning.text.tags import moved
 from store.checks import clean_text
@@ -100,7 +99,7 @@ class Jobs:
         order = replace(order, lexicon={**order.lexicon, **lexicon_of(text)})
         voice = self.voices.describe(order.model).voice
         script = read_script(text, min(PIECE_CHARS, self.limits.max_text_chars))
-        _check_options(order, voice)
+        check_reading(order.language, order.lexicon, voice)
         _check_markup(spoken_text(text), script.passages)
         speakers = self._speakers(order, script.passages, voice)
         pieces = tuple(
@@ -167,15 +166,6 @@ def expected_left_s(job: Job) -> float | None:
     if job.state not in UNFINISHED or not job.chars_done:
         return None
     return job.spent_s / job.chars_done * (job.n_chars - job.chars_done)
-
-
-def _check_options(order: JobOrder, voice: VoiceConfig) -> None:
-    """Raises: LanguageUnsupported, TextRefused (`bad_lexicon`)."""
-    Lexicon(order.lexicon)
-    spoken = list(voice.text.languages)
-    if order.language is not None and base_tag(order.language) not in map(base_tag, spoken):
-        words = f"language: {order.language!r} is not spoken by this voice; choose from {', '.join(spoken)}"
-        raise LanguageUnsupported("language_unsupported", words, field="language", languages=spoken)
 
 
 def _check_markup(text: str, passages: tuple[Passage, ...]) -> None:

@@ -40,6 +40,9 @@ def _soon(is_so: Callable[[], bool]) -> None:
         ('{"type": "begin", "speaker_id": "x", "format": "pcm_7"}', "format_unknown", "pcm_16000"),
         ('{"type": "begin", "speaker_id": "x", "speed": 9}', "bad_field", "speed"),
         ('{"type": "begin", "speaker_id": "x"}', "speaker_not_found", ""),
+        ('{"type": "begin", "speaker_id": "WOMAN", "language": "xx"}', "language_unsupported", "en"),
+        ('{"type": "begin", "speaker_id": "WOMAN", "model": "none"}', "model_unknown", "default"),
+        ('{"type": "begin", "speaker_id": "WOMAN", "lexicon": {"a": "//"}}', "bad_lexicon", "'a'"),
         ('{"type": "begin", "speaker_id": "x", "model": "none"}', "speaker_not_found", ""),
         (b"bytes", "bad_field", "text frames"),
         ("x" * (2**20 + 1), "too_large", "1048576"),
@@ -51,7 +54,7 @@ def test_a_message_that_cannot_be_used_is_refused_and_changes_nothing(
     with talking(server) as talk:
         talk.begin(woman)
         talk.send("text", text="One. And")
-        talk.socket.send(message)
+        talk.socket.send(message.replace("WOMAN", woman) if isinstance(message, str) else message)
         error = talk.error(code, closes=False)
         assert words in error["detail"]
         talk.send("text", text=" two.")
@@ -83,10 +86,10 @@ def test_who_does_not_begin_is_told_why_and_let_go(server: RunningServer, messag
 
 def test_a_text_that_fails_ends_alone(server: RunningServer, woman: str) -> None:
     with talking(server) as talk:
-        talk.begin(woman, language="xx")
-        talk.send("text", text="Hello there. And")
-        assert talk.error("language_unsupported", closes=False)["utterance"] == 1
         talk.begin(woman)
+        talk.send("text", text="Hello there. <break time='soon'/> And")
+        talk.send("text", text=" so on. And")
+        assert talk.error("bad_markup", closes=False)["utterance"] == 1
         assert talk.say("Hello there.")["utterance"] == 2
         talk.send("text", text="An unclosed <sub alias='x'>element.")
         talk.send("flush")

@@ -36,7 +36,8 @@ class _Speaking:
         self.is_queued = False
         self.given_up = threading.Event()
         self.spoken = self.closed = 0
-        self.voices = SimpleNamespace(find=lambda model: None)
+        text = SimpleNamespace(languages={"en": 0})
+        self.voices = SimpleNamespace(describe=lambda _: SimpleNamespace(voice=SimpleNamespace(text=text)))
 
     def stream(self, order: SpeechOrder, interruption: Interruption) -> SpokenStream:
         if self.error is not None:
