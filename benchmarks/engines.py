@@ -1,6 +1,6 @@
 """The engines side by side in one process: the same sentences, speakers and weights, from token ids to samples.
 
-python -m benchmarks.engines --device cpu --threads 2 --runs 3
+python -m benchmarks.engines --device cpu --threads 2 --voices default --runs 10
 python -m benchmarks.engines --device cuda --runs 50 --out benchmarks/results
 
 TensorRT takes part where it is installed; TensorRT-RTX also on a card that it does not support, which the result says.
