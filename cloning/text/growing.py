@@ -22,11 +22,14 @@ from cloning.text.split import (
 LONGEST = 500
 # What may follow a mark, as far as it decides whether the sentence ends there: one of each kind.
 _FOLLOWING = ("and", "7", "Zoe", "The")
+# A word on either side of a mark is no longer, as far as it matters.
+_FAR = 60
 _EMPHASIS = "*_`~"
 _CLOSING = f"\"')\\]”’»{_EMPHASIS}"
 _END = re.compile(rf"(?P<mark>[.?!…]+)(?P<closing>[{_CLOSING}]*)(?=\s)|\n")
 _CLAUSE_END = re.compile(rf"(?P<mark>[,;:—–]|[.?!…]+)[{_CLOSING}]*(?=\s|$)")
 _LEADING_BREAKS = re.compile(rf"\s*[{BREAK_CHARACTERS}][{BREAK_CHARACTERS}\s]*")
+_SPACE = re.compile(r"\s")
 _AFTER_WORD = re.compile(r"[^\w'.]")
 # The number of an item, which only begins its line.
 _NUMBERED = re.compile(r"\s*(?:>\s*)*\d{1,3}")
@@ -34,7 +37,9 @@ _OPEN_TAG = re.compile(r"<[A-Za-z/!?][^<>\n]*$")
 _OPEN_ADDRESS = re.compile(r"\]\([^()\s]*$")
 _FENCE = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
 _HELD = ("sub", "phoneme", "say-as", "prosody", "emphasis", "voice", "lexicon", "script", "style")
-_ELEMENTS = [(re.compile(rf"<{name}\b[^<>]*(?<!/)>", re.I), re.compile(rf"</{name}\s*>", re.I)) for name in _HELD]
+_ELEMENT = re.compile(rf"<(?P<close>/?)(?:{'|'.join(_HELD)})\b[^<>]*?(?P<empty>/?)>", re.I)
+# So many ends of clauses are looked at, from the last one on, before a text counts as one that has none.
+_MOST_CLAUSES = 40
 
 
 class GrowingText:
@@ -42,6 +47,8 @@ class GrowingText:
 
     def __init__(self) -> None:
         self._text = ""
+        # Up to here nothing that comes can make a slice end any more.
+        self._seen = 0
 
     def __len__(self) -> int:
         """How many characters wait."""
@@ -52,7 +59,8 @@ class GrowingText:
 
     def sure(self) -> str:
         """The next slice that is sure: a sentence, a line, or a part of a very long one; "" where there is none."""
-        return self._cut(_next_end(self._text))
+        at, self._seen = _next_end(self._text, self._seen)
+        return self._cut(at)
 
     def clause(self) -> str:
         """What can be said where nothing comes for a while: all up to the end of a clause; "" for none."""
@@ -63,7 +71,9 @@ class GrowingText:
         return self._cut(len(self._text))
 
     def _cut(self, at: int | None) -> str:
-        taken, self._text = self._text[: at or 0], self._text[at or 0 :]
+        if not at:
+            return ""
+        taken, self._text, self._seen = self._text[:at], self._text[at:], 0
         return taken
 
 
@@ -81,18 +91,24 @@ def pause_between(before: str, after: str) -> float:
     return SENTENCE_PAUSE_S if is_sentence else CLAUSE_PAUSE_S
 
 
-def _next_end(text: str) -> int | None:
-    """Where the first slice that is sure ends; None where more of the text is needed to tell."""
-    for match in _END.finditer(text):
+def _next_end(text: str, seen: int) -> tuple[int | None, int]:
+    """Where the first slice that is sure ends, None where more is needed to tell; and the place before which none does.
+
+    One that would be too long is cut; where it cannot be cut it ends at the first place after that.
+    """
+    for match in _END.finditer(text, seen):
         at = match.end() if match["mark"] else match.start()
-        if at > LONGEST:
+        if at > LONGEST >= seen:
             break
         is_end = _sentence_ends(text, match) if match["mark"] else _line_ends(text, at)
         if is_end is None:
-            return None
+            return None, match.start()
         if is_end and text[:at].strip() and _is_whole(text, at):
-            return at
-    return _forced_end(text) if len(text) > LONGEST else None
+            return at, 0
+    if len(text) > LONGEST >= seen:
+        forced = _forced_end(text)
+        return (forced, 0) if forced is not None else _next_end(text, LONGEST + 1)
+    return None, max((match.end() for match in _SPACE.finditer(text, seen)), default=seen)
 
 
 def _sentence_ends(text: str, match: re.Match[str]) -> bool | None:
@@ -100,12 +116,13 @@ def _sentence_ends(text: str, match: re.Match[str]) -> bool | None:
     line = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
     if _NUMBERED.fullmatch(line):
         return False
-    after = text[match.end() : match.end() + LONGEST].lstrip(" \t\r")
+    after = text[match.end() : match.end() + _FAR].lstrip(" \t\r")
     if after.startswith("\n"):
         return True
-    following = [fold(after)] if _AFTER_WORD.search(after) else _FOLLOWING
+    is_told = _AFTER_WORD.search(after) or len(text) >= match.end() + _FAR
+    following = [fold(after)] if is_told else _FOLLOWING
     closing = match["closing"].strip(_EMPHASIS)
-    answers = {ends_sentence(fold(line), fold(match["mark"]), closing, words) for words in following}
+    answers = {ends_sentence(fold(line[-_FAR:]), fold(match["mark"]), closing, words) for words in following}
     return answers.pop() if len(answers) == 1 else None
 
 
@@ -118,8 +135,9 @@ def _line_ends(text: str, at: int) -> bool | None:
 
 
 def _last_clause(text: str) -> int | None:
-    ends = [match.end() for match in _CLAUSE_END.finditer(text) if _clause_ends(text, match)]
-    return next((at for at in reversed(ends) if re.search(r"\w", text[:at]) and _is_whole(text, at)), None)
+    last = list(_CLAUSE_END.finditer(text))[: -_MOST_CLAUSES - 1 : -1]
+    ends = (match.end() for match in last if _clause_ends(text, match))
+    return next((at for at in ends if re.search(r"\w", text[:at]) and _is_whole(text, at)), None)
 
 
 def _clause_ends(text: str, match: re.Match[str]) -> bool:
@@ -127,7 +145,7 @@ def _clause_ends(text: str, match: re.Match[str]) -> bool:
     before, mark = text[text.rfind("\n", 0, match.start()) + 1 : match.start()], match["mark"]
     if _NUMBERED.fullmatch(before) or (match.end() == len(text) and before[-1:].isdigit()):
         return False
-    return mark in ",;:—–" or any(ends_sentence(fold(before), fold(mark), "", words) for words in _FOLLOWING)
+    return mark in ",;:—–" or any(ends_sentence(fold(before[-_FAR:]), fold(mark), "", words) for words in _FOLLOWING)
 
 
 def _forced_end(text: str) -> int | None:
@@ -144,8 +162,14 @@ def _is_whole(text: str, at: int) -> bool:
     text, is_in_line = text[:at], text[at : at + 1] != "\n"
     if _OPEN_TAG.search(text) or text.rfind("<!--") > text.rfind("-->") or len(_FENCE.findall(text)) % 2:
         return False
-    if any(len(begin.findall(text)) > len(end.findall(text)) for begin, end in _ELEMENTS):
+    if "<" in text and _n_open(text) > 0:
         return False
     line = text[text.rfind("\n") + 1 :].replace("```", "")
     is_open = line.count("`") % 2 or line.count("**") % 2 or line.rfind("[") > line.rfind("]")
     return not (is_in_line and (is_open or _OPEN_ADDRESS.search(line)))
+
+
+def _n_open(text: str) -> int:
+    """How many elements are open at the end of the text."""
+    tags = [match for match in _ELEMENT.finditer(text) if not match["empty"]]
+    return sum(-1 if match["close"] else 1 for match in tags)

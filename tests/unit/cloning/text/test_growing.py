@@ -1,5 +1,6 @@
 import pytest
 
+from cloning.text import growing as growing_module
 from cloning.text.growing import LONGEST, GrowingText, pause_between
 from cloning.text.split import CLAUSE_PAUSE_S, LINE_PAUSE_S, PARAGRAPH_PAUSE_S, SENTENCE_PAUSE_S
 
@@ -93,3 +94,28 @@ def test_words_without_a_mark_are_cut_between_words() -> None:
 )
 def test_pauses_are_those_of_a_whole_text(before: str, after: str, pause_s: float) -> None:
     assert pause_between(before, after) == pause_s
+
+
+def test_what_cannot_be_cut_ends_at_the_first_place_after_it_however_long_it_is() -> None:
+    code = "Look:\n```\n" + "print(1). \n" * 80 + "```\n"
+    text = f"{code}That was it. And more."
+    slices, waiting = _sure(text)
+    assert slices[0] == "Look:" and slices[-1].endswith("That was it.") and waiting == " And more."
+    growing, found = GrowingText(), list[str]()
+    for char in text:
+        growing.push(char)
+        while slice_ := growing.sure():
+            found.append(slice_)
+    assert found == slices
+
+
+def test_a_place_that_was_looked_at_is_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[int] = []
+    is_whole = growing_module._is_whole
+    monkeypatch.setattr(growing_module, "_is_whole", lambda text, at: looked.append(at) or is_whole(text, at))
+    growing = GrowingText()
+    for char in "<prosody rate='slow'>" + "One. " * 300:
+        growing.push(char)
+        assert growing.sure() == ""
+    # Each place once, and once more the places at which a text that is too long could be cut.
+    assert len(looked) <= 300 + 2 * LONGEST
