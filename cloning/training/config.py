@@ -51,7 +51,7 @@ class TrainConfig:
 
     shapes: tuple[Shape, ...] = (Shape(384, 104, 56), Shape(640, 160, 32), Shape(1024, 224, 20))
     n_segments: int = 64
-    prior_share: float = 0.25
+    prior_share: float = 0.375
     segment_frames: int = 32
     prior_noise: float = 0.4
     conversion_rows: int = 16
