@@ -86,6 +86,15 @@ export function upload(path, form, { onprogress, headers = {}, signal } = {}) {
 
 /** The documents of a reply in lines of JSON, as they come. */
 export async function* lines(response) {
+  for await (const line of rows(response)) if (line) yield JSON.parse(line);
+}
+
+/** The documents of a reply in server-sent events, one line of data each, as they come; comments are passed over. */
+export async function* events(response) {
+  for await (const line of rows(response)) if (line.startsWith("data: ")) yield JSON.parse(line.slice(6));
+}
+
+async function* rows(response) {
   const decoder = new TextDecoder();
   const reader = response.body.getReader();
   let rest = "";
@@ -94,7 +103,7 @@ export async function* lines(response) {
     rest += done ? decoder.decode() : decoder.decode(value, { stream: true });
     const whole = rest.split("\n");
     rest = whole.pop();
-    for (const line of whole) if (line) yield JSON.parse(line);
+    yield* whole;
     if (done) return;
   }
 }

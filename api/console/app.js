@@ -7,9 +7,11 @@ import { silence } from "./player.js";
 // A section is a module with `open(root, parameters)`, which gives what ends it. A new one needs a line here.
 const SECTIONS = [
   { id: "speak", title: "Speak", load: () => import("./speak.js") },
+  { id: "jobs", title: "Jobs", load: () => import("./jobs.js") },
   { id: "enrol", title: "Enrol", load: () => import("./enrol.js") },
   { id: "speakers", title: "Speakers", load: () => import("./speakers.js") },
   { id: "map", title: "Map", load: () => import("./map.js") },
+  { id: "keys", title: "Keys", load: () => import("./keys.js") },
   { id: "admin", title: "Admin", load: () => import("./admin.js") },
 ];
 const main = document.getElementById("main");

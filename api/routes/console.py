@@ -14,7 +14,9 @@ from fastapi.responses import JSONResponse, RedirectResponse
 
 from api.audio_out import FORMATS
 from api.context import ContextDep
+from api.jobs_files import JOB_FORMATS
 from api.speech import SPEED_RANGE
+from store.keys import LIMITS
 
 router = APIRouter(include_in_schema=False)
 # The page makes its sounds and its downloads itself, hence blob:. Nothing on it is ever read as markup.
@@ -83,6 +85,10 @@ async def limits(context: ContextDep) -> Response:
         "min_voiced_s": audio.min_voiced_s,
         "recommended_voiced_s": audio.recommended_voiced_s,
         "formats": {name: item.media_type for name, item in FORMATS.items()},
+        "max_job_chars": settings.job_max_chars,
+        "job_keep_days": settings.job_keep_days,
+        "job_formats": list(JOB_FORMATS),
+        "key_limits": LIMITS,
         "speed": SPEED_RANGE,
         "consent": settings.consent,
         "consent_statement": settings.consent_statement,

@@ -15,7 +15,7 @@ from api.settings import Settings
 
 NAMES = sorted(item.name for item in (files("api") / "console").iterdir())
 TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
-MAX_BYTES = 120_000
+MAX_BYTES = 150_000
 
 
 def test_a_browser_is_led_to_the_console_and_a_program_is_told_where_the_api_is(client: httpx.Client) -> None:
@@ -78,6 +78,9 @@ def test_the_page_is_told_the_limits_of_this_server(client: httpx.Client) -> Non
     assert (limits["consent"], limits["consent_statement"]) == ("off", Settings().consent_statement)
     assert limits["grace_days"] == Settings().grace_days
     assert set(limits["formats"]) == {"wav", "mp3", "opus", "aac", "flac", "pcm"}
+    assert set(limits["job_formats"]) == {*limits["formats"], "m4a"}
+    assert (limits["max_job_chars"], limits["job_keep_days"]) == (Settings().job_max_chars, Settings().job_keep_days)
+    assert set(limits["key_limits"]) == {"requests_per_minute", "characters_per_month", "speakers"}
 
 
 def test_speakers_are_found_by_a_part_of_their_name(client: httpx.Client, woman: str, man: str) -> None:
