@@ -227,10 +227,12 @@ const isFinal = (error) => !(error instanceof Refusal) || [401, 403].includes(er
 
 function figures(job) {
   const found = [count(job.n_chars, "character")];
-  if (job.audio_s) found.push(`${seconds(job.audio_s)} of speech, ${bytes(job.n_bytes)}`);
+  if (job.n_bytes) found.push(`${seconds(job.audio_s)} of speech, ${bytes(job.n_bytes)}`);
   if (job.n_bad) found.push(`${count(job.n_bad, "piece")} of ${job.n_pieces} could not be spoken`);
   found.push(`handed in ${ago(job.created_at)}`);
-  if (job.expires_at) found.push(`kept until ${moment(job.expires_at)}`);
+  // Of what cannot be heard nothing is kept but this line.
+  const stays = AUDIBLE.has(job.state) ? "kept" : "listed";
+  if (job.expires_at) found.push(`${stays} until ${moment(job.expires_at)}`);
   if (job.detail) found.push(job.detail);
   return found.join("; ");
 }

@@ -19,7 +19,8 @@ const BYTES_OF_CHAR = 4;
 export async function open(root) {
   const form = new JobForm();
   const list = new JobList();
-  form.onmade = (job) => list.add(job);
+  // Where the list could not be had before, it has the new job by now.
+  form.onmade = (job) => (list.limits ? list.add(job) : start());
   const keeping = h("p", { class: "hint" });
   root.append(
     heading("Jobs", "Long texts, such as a chapter, are spoken in the background, also while this page is closed."),
@@ -141,12 +142,21 @@ class JobForm {
     const wrong = this.wrong();
     if (wrong) return this.point(...wrong);
     try {
-      this.onmade(await whileBusy(this.go, "Handing it in", () => askJson("POST", "v1/jobs", { json: this.order() })));
+      this.onmade(await whileBusy(this.go, "Handing it in", () => this.send(this.order())));
     } catch (error) {
       return this.refuse(error);
     }
     this.fields.text.control.value = this.fields.title.control.value = this.fields.file.control.value = "";
     this.counted();
+  }
+
+  /** Hands the order in; the same one again, after a reply that was lost, makes no second job. */
+  async send(json) {
+    const order = JSON.stringify(json);
+    if (this.sent?.order !== order) this.sent = { order, id: crypto.getRandomValues(new Uint32Array(4)).join("-") };
+    const job = await askJson("POST", "v1/jobs", { json, headers: { "Idempotency-Key": this.sent.id } });
+    this.sent = null;
+    return job;
   }
 
   wrong() {
@@ -189,9 +199,11 @@ const fieldOf = (code) => (OF_TEXT.has(code) ? "text" : OF_VOICE.has(code) ? "vo
 class JobList {
   constructor() {
     this.items = [];
+    this.total = 0;
     this.place = h("ul", { class: "people", "aria-label": "Jobs" });
     this.summary = h("p", { class: "hint", role: "status", tabindex: "-1" });
-    this.more = button("Show more", () => this.extend(), { hidden: true });
+    const extend = () => isBusy(this.more) || whileBusy(this.more, "Looking", () => this.extend());
+    this.more = button("Show more", extend, { hidden: true });
     this.root = h("div", {}, this.summary, this.place, this.more);
   }
 

@@ -8,6 +8,8 @@ from pathlib import Path
 import httpx
 import pytest
 from chromium import Browser, missing
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.keys import Keys
 from servers import CONSOLE_KEY, RunningServer, with_key
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
@@ -18,6 +20,24 @@ NO_EVENTS = """
 const asked = window.fetch;
 window.fetch = (url, ...rest) =>
   String(url).endsWith("/events") ? Promise.reject(new TypeError("no stream")) : asked(url, ...rest);
+"""
+
+
+# Nothing but events says how far a job is.
+NO_ASKING = """
+const asked = window.fetch;
+window.fetch = (url, ...rest) =>
+  /jobs\\/[^/]+$/.test(url) ? Promise.reject(new TypeError("no asking")) : asked(url, ...rest);
+"""
+# The first order arrives, and its reply does not.
+LOST_REPLY = """
+const asked = window.fetch;
+window.fetch = async (url, options) => {
+  const reply = await asked(url, options);
+  if (options.method !== "POST" || window.lost) return reply;
+  window.lost = true;
+  throw new TypeError("lost");
+};
 """
 
 
@@ -85,6 +105,7 @@ def test_a_job_comes_on_without_being_asked_and_is_cancelled_after_a_question(
     browser: Browser, house: RunningServer, client: httpx.Client
 ) -> None:
     _open(browser, house)
+    browser.run(NO_ASKING)
     browser.fill("Title", HOSTILE)
     _write(browser, LONG)
     browser.press("Hand it in")
@@ -99,6 +120,8 @@ def test_a_job_comes_on_without_being_asked_and_is_cancelled_after_a_question(
     browser.press(f"Cancel {HOSTILE}")
     browser.press("Cancel it", within="dialog")
     browser.wait_for(".people strong", "Cancelled")
+    shown = browser.find(".people small").text
+    assert "listed until" in shown and "of speech" not in shown
     browser.wait(lambda: browser.focused().text == HOSTILE, "the focus is lost")
     assert client.get("/v1/jobs").json()["jobs"][0]["state"] == "cancelled"
 
@@ -113,6 +136,48 @@ def test_where_events_do_not_come_through_the_page_asks_for_progress(
     browser.press("Hand it in")
     browser.wait_for(".people strong", "Done")
     assert not [each for each in browser.all(".people .error") if each.is_displayed()]
+
+
+def test_an_order_whose_reply_was_lost_makes_one_job(
+    browser: Browser, house: RunningServer, client: httpx.Client
+) -> None:
+    _open(browser, house)
+    browser.run(LOST_REPLY)
+    _write(browser, CHAPTERS)
+    browser.press("Hand it in")
+    browser.wait_for("form .error", "cannot be reached")
+    assert browser.value("Text") == CHAPTERS
+    browser.press("Hand it in")
+    browser.wait_for(".people .name", "Untitled")
+    assert client.get("/v1/jobs").json()["total"] == 1
+
+
+def test_a_job_is_handed_in_and_cancelled_by_the_keyboard_alone(
+    browser: Browser, house: RunningServer, client: httpx.Client
+) -> None:
+    def tab_to(name: str) -> None:
+        for _ in range(12):
+            keys.send_keys(Keys.TAB).perform()
+            if browser.focused().accessible_name == name:
+                return
+        raise AssertionError(f"{name} is not reached")
+
+    _open(browser, house)
+    _write(browser, LONG)
+    keys = ActionChains(browser.driver)
+    browser.run("document.getElementById('main').focus()")
+    tab_to("Title")
+    keys.send_keys("By keys").perform()
+    tab_to("Hand it in")
+    keys.send_keys(Keys.ENTER).perform()
+    browser.wait(lambda: browser.focused().text == "By keys", "the new job has not the focus")
+    tab_to("Cancel By keys")
+    keys.send_keys(Keys.ENTER).perform()
+    browser.wait_for("dialog", "Cancel By keys?")
+    tab_to("Cancel it")
+    keys.send_keys(Keys.ENTER).perform()
+    browser.wait_for(".people strong", "Cancelled")
+    browser.wait(lambda: browser.focused().text == "By keys", "the focus is lost")
 
 
 def test_what_is_refused_stands_beside_its_field_and_the_text_stays(
