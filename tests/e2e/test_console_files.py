@@ -3,6 +3,7 @@
 import gzip
 import re
 from importlib.resources import files
+from pathlib import Path
 
 import httpx
 import pytest
@@ -46,6 +47,19 @@ def test_every_file_is_sent_as_what_it_is_and_only_the_page_s_own_origin_is_allo
         assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self';")
         assert not re.search(r"unsafe|https?:|\*", policy)
     assert total < MAX_BYTES
+
+
+def test_the_console_is_as_large_as_its_page_of_docs_says(client: httpx.Client) -> None:
+    words = (Path(__file__).parents[2] / "docs" / "console.md").read_text(encoding="utf-8")
+    said = re.search(r"All of it is (\d+) kB,\s(\d+) kB on the wire", words)
+    assert said is not None
+    for encoding, n_kb in zip(("identity", "gzip"), said.groups(), strict=True):
+        total = 0
+        for name in NAMES:
+            with client.stream("GET", f"/console/{name}", headers={"Accept-Encoding": encoding}) as response:
+                total += sum(len(part) for part in response.iter_raw())
+        # Packers differ by a little.
+        assert total / 1000 == pytest.approx(int(n_kb), rel=0.02), encoding
 
 
 @pytest.mark.parametrize("name", ["", "app.js"])
