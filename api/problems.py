@@ -143,7 +143,7 @@ def describe(error: RoomError) -> Problem:
 
 def invalid(errors: Sequence[Any], body: object) -> Problem:
     """The problem of a body or query that does not fit its schema; the values themselves are left out."""
-    fields = [{"field": _field_of(item["loc"]), "message": _without_value(item)} for item in errors]
+    fields = [{"field": _field_of(item["loc"], body), "message": _without_value(item)} for item in errors]
     words = "; ".join(f"{item['field']}: {item['message']}" for item in fields)
     return Problem(
         422,
@@ -227,9 +227,12 @@ def _plain_value(value: object) -> object:
     return value if value is None or isinstance(value, str | int) else str(value)
 
 
-def _field_of(place: Sequence[str | int]) -> str:
-    # The first part says body, query or path; a third names a member of a union, which nobody sent.
-    return str(place[1]) if len(place) > 1 and isinstance(place[1], str) else "body"
+def _field_of(place: Sequence[str | int], body: object) -> str:
+    # The first part says body, query or path; a third that nobody sent names a member of a union.
+    if len(place) < 2 or not isinstance(place[1], str):
+        return "body"
+    group = body.get(place[1]) if isinstance(body, Mapping) else None
+    return f"{place[1]}.{place[2]}" if len(place) > 2 and isinstance(group, Mapping) and place[2] in group else place[1]
 
 
 def _without_value(item: Mapping[str, Any]) -> str:

@@ -113,5 +113,12 @@ export async function whileBusy(pressed, words, work) {
   }
 }
 
+/** The button that shows the next page; pressed twice, it asks once. */
+export function moreButton(load) {
+  const ask = () => isBusy(pressed) || whileBusy(pressed, "Looking", load);
+  const pressed = button("Show more", ask, { hidden: true });
+  return pressed;
+}
+
 /** Whether the button is at work: a disabled button would lose the focus, so it stays enabled and does nothing. */
 export const isBusy = (pressed) => pressed.getAttribute("aria-disabled") === "true";

@@ -1,7 +1,7 @@
 // The section of long texts: handed in here, spoken in the background, and fetched when they are done.
 
 import { askJson, serverLimits, wordsOf } from "./api.js";
-import { announce, button, field, h, heading, isBusy, whileBusy } from "./dom.js";
+import { announce, button, field, h, heading, isBusy, moreButton, whileBusy } from "./dom.js";
 import { JobItem } from "./job.js";
 import { Picker } from "./picker.js";
 import { count } from "./words.js";
@@ -202,8 +202,7 @@ class JobList {
     this.total = 0;
     this.place = h("ul", { class: "people", "aria-label": "Jobs" });
     this.summary = h("p", { class: "hint", role: "status", tabindex: "-1" });
-    const extend = () => isBusy(this.more) || whileBusy(this.more, "Looking", () => this.extend());
-    this.more = button("Show more", extend, { hidden: true });
+    this.more = moreButton(() => this.extend());
     this.root = h("div", {}, this.summary, this.place, this.more);
   }
 

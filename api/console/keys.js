@@ -1,7 +1,7 @@
 // The section of API keys: who has one, what it may and has used, new ones, and ending them.
 
 import { ask, askJson, wordsOf } from "./api.js";
-import { announce, button, confirmed, h, heading, isBusy, whileBusy } from "./dom.js";
+import { announce, button, confirmed, h, heading, moreButton } from "./dom.js";
 import { KeyForm } from "./newkey.js";
 import { ago, count, moment } from "./words.js";
 
@@ -33,8 +33,7 @@ class KeyList {
     this.place = h("ul", { class: "people", "aria-label": "Keys" });
     this.summary = h("p", { class: "hint", role: "status", tabindex: "-1" });
     this.problem = h("p", { class: "error", role: "alert", hidden: true });
-    const extend = () => isBusy(this.more) || whileBusy(this.more, "Looking", () => this.extend());
-    this.more = button("Show more", extend, { hidden: true });
+    this.more = moreButton(() => this.extend());
     this.root = h("div", {}, this.summary, this.problem, this.place, this.more);
   }
 

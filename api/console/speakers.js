@@ -1,7 +1,7 @@
 // The section of those who are enrolled: pages, search, a sample, pins, and deleting with a way back.
 
 import { ask, askJson, serverLimits, speakerPage, wordsOf } from "./api.js";
-import { announce, button, confirmed, field, h, heading, isBusy, message, whileBusy } from "./dom.js";
+import { announce, button, confirmed, field, h, heading, isBusy, message, moreButton, whileBusy } from "./dom.js";
 import { openSpeaker } from "./speaker.js";
 import { Take } from "./take.js";
 import { ago, count, seconds } from "./words.js";
@@ -22,7 +22,7 @@ class SpeakersPanel {
   constructor() {
     this.list = h("ul", { class: "people", "aria-label": "Speakers" });
     this.summary = h("p", { class: "hint", role: "status" });
-    this.more = button("Show more", () => this.extend(), { hidden: true });
+    this.more = moreButton(() => this.extend());
     this.problem = h("p", { class: "error", role: "alert", hidden: true });
     this.search = field("Search by name", h("input", { type: "search", autocomplete: "off" }));
     this.search.control.addEventListener("input", () => this.later());

@@ -107,3 +107,23 @@ def test_statuses_of_single_codes() -> None:
 def test_figures_that_json_cannot_hold_become_null() -> None:
     problem = problems.describe(ApiError("c", "m", level=float("-inf"), limits=(1, float("nan"))))
     assert problem.details == {"level": None, "limits": [1, None]}
+
+
+@pytest.mark.parametrize(
+    ("place", "body", "field"),
+    [
+        (
+            ("body", "limits", "requests_per_minute"),
+            {"limits": {"requests_per_minute": -1}},
+            "limits.requests_per_minute",
+        ),
+        (("body", "limits"), {"limits": 3}, "limits"),
+        (("body", "voice", "str"), {"voice": 3}, "voice"),
+        (("body", "voice", "VoiceObject", "id"), {"voice": {"name": "x"}}, "voice"),
+        (("body", 0), [], "body"),
+        (("query", "limit"), None, "limit"),
+    ],
+)
+def test_a_refused_field_is_named_as_it_was_sent(place: tuple[str | int, ...], body: object, field: str) -> None:
+    problem = problems.invalid([{"loc": place, "type": "any", "msg": "is wrong"}], body)
+    assert problem.details["field"] == field
