@@ -16,6 +16,9 @@ from store.checks import as_speaker_id
 from store.errors import StorageFull, StoreUnavailable
 from store.jobs_types import Piece
 
+# How often a folder may vanish under one piece before something else than an erasure must be the reason.
+_TRIES = 5
+
 
 class PieceFolder:
     """The pieces of all jobs of one database; no folder is made before the first piece is kept."""
@@ -27,9 +30,16 @@ class PieceFolder:
         """The name of a new file with these bytes, on disk when this returns. Raises: StorageFull, StoreUnavailable."""
         name, folder = f"{number:06}-{uuid.uuid4().hex}", self._root / job_id
         with _room():
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_whole(folder / name, data)
-            sync_folder(folder)
+            for tries_left in reversed(range(_TRIES)):
+                try:
+                    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                    write_whole(folder / name, data)
+                    sync_folder(folder)
+                    break
+                except FileNotFoundError:
+                    # Another process dropped the job while this one wrote; SQL says next whether the piece counts.
+                    if not tries_left:
+                        raise
             sync_folder(self._root)
         return name
 

@@ -11,6 +11,7 @@ import pytest
 from store_samples import new_speaker
 
 from store.backup import back_up, restore
+from store.blobs import write_whole
 from store.errors import (
     BadArgument,
     JobNotFound,
@@ -20,6 +21,7 @@ from store.errors import (
     StoreUnavailable,
     TooManyJobs,
 )
+from store.jobs_files import PieceFolder
 from store.jobs_types import JobBounds, NewJob, NewPiece, SpokenPiece
 from store.schema import migrate
 from store.service import Store
@@ -310,16 +312,36 @@ def test_another_process_keeps_nothing_of_a_speaker_who_went(config: StoreConfig
 
         thread = threading.Thread(target=speak)
         thread.start()
-        while True not in kept:
+        while True not in kept and thread.is_alive():
             time.sleep(0.01)
         erasing.delete(anna)
         n_before = len(kept)
-        while len(kept) < n_before + 3:
+        while len(kept) < n_before + 3 and thread.is_alive():
             time.sleep(0.01)
+        assert thread.is_alive(), "an erasure elsewhere is no failure of the writer"
         stop.set()
         thread.join()
         assert kept[-1] is False and True not in kept[n_before + 1 :]
         assert not files(speaking) and not erasing.jobs.pieces(job.id)
+
+
+def test_a_folder_that_is_dropped_while_a_piece_is_written_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, times = PieceFolder(tmp_path, "store"), [2]
+
+    def dropped_first(path: Path, data: bytes) -> None:
+        if times[0]:
+            times[0] -= 1
+            folder.drop("job")
+        write_whole(path, data)
+
+    monkeypatch.setattr("store.jobs_files.write_whole", dropped_first)
+    name = folder.write("job", 0, b"spoken")
+    assert (tmp_path / "jobs" / "store" / "job" / name).read_bytes() == b"spoken"
+    times[0] = 10**6
+    with pytest.raises(StoreUnavailable):
+        folder.write("job", 1, b"spoken")
 
 
 def test_an_expired_job_goes_with_all_it_holds(config: StoreConfig) -> None:
