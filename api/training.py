@@ -102,6 +102,9 @@ def run(
     export_every: Annotated[
         float, typer.Option(help="Seconds between exports of the bundle; 0 exports at the end only.")
     ] = 0.0,
+    ear: Annotated[
+        Path | None, typer.Option(help="A second ear that speech must sound right to, as `train ear` taught it.")
+    ] = None,
     settings: Annotated[str, typer.Option(help="JSON of training settings that differ from the recipe's.")] = "{}",
     ranks: Annotated[int, typer.Option(help="Processes, one for each GPU; 0 uses all GPUs.")] = 0,
 ) -> None:
@@ -109,7 +112,36 @@ def run(
     from cloning.training.run import Slice
 
     packs = tuple(pack)
-    start(Slice(packs, out, recipe, seconds, total, start_from, unspoken, export_every, settings, SENTENCES), ranks)
+    plan = Slice(packs, out, recipe, seconds, total, start_from, unspoken, export_every, settings, SENTENCES, ear)
+    start(plan, ranks)
+
+
+@app.command()
+def ear(
+    pack: Annotated[list[Path], typer.Option(help="Folder that `train prepare` wrote; repeatable.")],
+    out: Annotated[Path, typer.Option(help="File to write (.safetensors).")],
+    seconds: Annotated[float, typer.Option(help="Length of the lessons.")] = 60.0,
+    steps: Annotated[int, typer.Option(help="Stop after so many steps instead; 0 goes by time.")] = 0,
+    batch: Annotated[int, typer.Option(min=2, help="Pieces of speech in a step.")] = 128,
+    sample_rate: Annotated[int, typer.Option(help="Rate of the packed speech in Hz.")] = 24000,
+) -> None:
+    """Teach a small speaker encoder to tell the corpus's speakers apart; `train run --ear` holds a voice to it."""
+    import torch
+
+    from cloning.training.data import PackedCorpus
+    from cloning.training.ear import save_ear
+    from cloning.training.ear_lessons import EarConfig, Lessons, halves_told_apart
+    from cloning.training.run import print_report
+
+    # The hop of the packed corpora; every recipe has it.
+    hop_length, device = 256, torch.device(device_here())
+    lessons = Lessons(PackedCorpus(pack, hop_length, device), sample_rate, EarConfig(batch=batch))
+    lessons.learn(seconds, print_report, steps or None)
+    save_ear(out, lessons.ear)
+    if (pack[-1] / "held-out" / "pack.json").is_file():
+        held_out = PackedCorpus([pack[-1] / "held-out"], hop_length, device)
+        print_report({n: round(v, 4) for n, v in halves_told_apart(lessons.ear, held_out, sample_rate).items()})
+    typer.echo(f"wrote {out}")
 
 
 def start(plan: "Slice", ranks: int = 0) -> None:

@@ -17,6 +17,7 @@ class Weights:
     adversarial: float = 1.0
     matching: float = 1.0
     conversion: float = 3.0
+    ear: float = 6.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from cloning.text_encoder import expand
 from cloning.training.config import TrainConfig
 from cloning.training.data import Batch, PackedCorpus, Shape
 from cloning.training.discriminators import Discriminators
+from cloning.training.ear import Ear, speaker_means
 from cloning.training.losses import (
     COARSE_RESOLUTIONS,
     MEL_RESOLUTIONS,
@@ -31,7 +32,7 @@ from cloning.training.losses import (
 )
 from cloning.training.sides import Side
 
-LOSSES = ("mel", "prior_mel", "kl", "duration", "adversarial", "matching", "discriminator", "conversion")
+LOSSES = ("mel", "prior_mel", "kl", "duration", "adversarial", "matching", "discriminator", "conversion", "ear")
 SPEAKER_HZ = 16000
 PARTIAL_MELS = 160
 PARTIAL_S = 1.6
@@ -50,16 +51,40 @@ class Latents:
     logs_p: Tensor
 
 
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """Speech in the voices of `speakers`, of whom no recording says the same; rows of weight 0 were too short.
+
+    Shapes: audio float32 (B, n) and at_16_khz float32 (B, n * 2 / 3), speakers int64 (B,), weight float32 (B,).
+    """
+
+    audio: Tensor
+    at_16_khz: Tensor
+    speakers: Tensor
+    weight: Tensor
+
+    def mean(self, values: Tensor) -> Tensor:
+        """Of the rows that count. Shapes: (B,) -> ()."""
+        return (values * self.weight).sum() / self.weight.sum().clamp(min=1)
+
+
 class Learner:
     """Everything that changes while training: networks, optimisers, the average of the weights, sums of the losses."""
 
     def __init__(
-        self, voice: VoiceConfig, train: TrainConfig, corpus: PackedCorpus, speakers: SpeakerNetwork, n_ranks: int = 1
+        self,
+        voice: VoiceConfig,
+        train: TrainConfig,
+        corpus: PackedCorpus,
+        speakers: SpeakerNetwork,
+        n_ranks: int = 1,
+        ear: Ear | None = None,
     ) -> None:
         # The same first weights on every rank: gradients are averaged, weights are never sent.
         torch.manual_seed(train.seed)
         self.voice, self.train, self.corpus, self.speakers = voice, train, corpus, speakers
-        self.device, self.n_ranks = corpus.audio.device, n_ranks
+        self.device, self.n_ranks, self.ear = corpus.audio.device, n_ranks, ear
+        self.ear_vectors = None if ear is None else speaker_means(ear, corpus, voice.audio.sample_rate)
         self.model = YourTTS(voice, with_posterior=True).to(self.device)
         self.judges = Discriminators(train.discriminators).to(self.device)
         self.spectrogram = LogSpectrogram(voice.audio).to(self.device)
@@ -95,24 +120,27 @@ class Learner:
         g = self._condition(batch, companions)
         latents, kl, duration = self._latents(batch, g)
         zero, good = torch.zeros((), device=self.device), torch.ones((), dtype=torch.bool, device=self.device)
-        judged, adversarial, matching, converted = zero, zero, zero, zero
+        judged, adversarial, matching, unlike, unlike_to_ear = zero, zero, zero, zero, zero
         spoken, recorded = self._segments(batch, latents, g)
-        n_heard = len(spoken) - self.train.n_prior_segments
+        n_heard = len(recorded) - self.train.n_prior_segments
         mel = self.mel_loss(spoken[:n_heard], recorded[:n_heard])
         prior_mel = self.prior_mel_loss(spoken[n_heard:], recorded[n_heard:]) if n_heard < len(spoken) else zero
+        if conversion:
+            converted = self._converted(batch, latents)
+            unlike, unlike_to_ear = self._unlike(converted)
+            spoken = torch.cat([spoken, self._piece_of_each(converted)])
         if adversary:
             judged, good = self._update_judges(spoken, recorded)
             adversarial, matching = self._judged(spoken, recorded)
-        if conversion:
-            converted = self._conversion(batch, latents)
         loss = (
             weights.mel * mel + weights.prior_mel * prior_mel + weights.kl * kl + weights.duration * duration
-            + weights.adversarial * adversarial + weights.matching * matching + weights.conversion * converted
+            + weights.adversarial * adversarial + weights.matching * matching
+            + weights.conversion * unlike + weights.ear * unlike_to_ear
         )  # fmt: skip
         good = good & self.voice_side.update(loss)
         with torch.no_grad():
             torch._foreach_lerp_(self.average, list[Tensor](self.parameters), 1 - self.train.ema_decay)
-            losses = mel, prior_mel, kl, duration, adversarial, matching, judged, converted, zero + 1
+            losses = mel, prior_mel, kl, duration, adversarial, matching, judged, unlike, unlike_to_ear, zero + 1
             self.sums += torch.cat([torch.where(good, torch.stack(losses).float(), 0.0), (~good)[None].float()])
 
     def _condition(self, batch: Batch, companions: Tensor) -> Tensor:
@@ -191,29 +219,52 @@ class Learner:
         room = (n_frames - width).clamp(min=0)
         return (torch.rand(len(room), device=self.device) * (room + 1)).long().clamp(max=room)
 
-    def _conversion(self, batch: Batch, latents: Latents) -> Tensor:
-        """Speech of one person carried through the flow to another's d-vector must sound like that other.
+    def _converted(self, batch: Batch, latents: Latents) -> Converted:
+        """Speech of one person carried through the flow to another's d-vector; every second row is its own person's.
 
-        Every second row is what the prior expects, as in speaking. The condition of half of the rows is the recording
-        condition that the voice will speak as.
-        Source: the speaker consistency loss of YourTTS (Casanova et al. 2022), section 3.1, on converted speech.
+        Those rows are what the prior expects, as in speaking. The condition of half of all is the recording condition
+        that the voice will speak as.
         """
         n = min(self.train.conversion_rows, len(latents.z_p))
         width = -(-int(PARTIAL_S * 1.5 * self.voice.audio.sample_rate) // self.voice.audio.hop_length)
-        long_enough = (batch.n_frames[:n] >= width).float()
         at = self._starts(batch.n_frames[:n], width)[:, None] + torch.arange(width, device=self.device)
         rows, at = torch.arange(n, device=self.device), at.clamp(max=latents.z_p.shape[2] - 1)
-        expected = (rows % 2 == 1)[:, None, None]
-        pieces = _frames(torch.where(expected, latents.m_p[:n], latents.z_p[:n]).detach(), rows, at)
-        target = self.corpus.speaker_vectors[batch.speakers].roll(7, 0)[:n]
-        spoken_as = torch.full_like(batch.recordings[:n], self.voice.recording_id)
-        recordings = torch.where(torch.rand(n, device=self.device) < 0.5, spoken_as, batch.recordings.roll(7, 0)[:n])
-        mask = sequence_mask(torch.full_like(recordings, width), width)
+        own = rows % 2 == 1
+        pieces = _frames(torch.where(own[:, None, None], latents.m_p[:n], latents.z_p[:n].detach()), rows, at)
+        target = torch.where(own, rows, (rows - 7) % len(latents.z_p))
+        spoken_as = torch.full_like(target, self.voice.recording_id)
+        recordings = torch.where(torch.rand(n, device=self.device) < 0.5, spoken_as, batch.recordings[target])
+        mask = sequence_mask(torch.full_like(target, width), width)
+        speakers = batch.speakers[target]
         with self.autocast():
-            g = self.model.condition(target, recordings)
+            g = self.model.condition(self.corpus.speaker_vectors[speakers], recordings)
             audio = self.model.decoder(self.model.flow(pieces, mask, g, reverse=True), g)
-        vectors = self.speakers.embed_mels(self.speakers.mels(self.resampler(audio))[:, :PARTIAL_MELS])
-        return ((1 - (vectors * target).sum(1)) * long_enough).sum() / long_enough.sum().clamp(min=1)
+        return Converted(audio, self.resampler(audio), speakers, (batch.n_frames[:n] >= width).float())
+
+    def _unlike(self, converted: Converted) -> tuple[Tensor, Tensor]:
+        """How unlike its speakers it sounds to the network of the d-vectors, and to the second ear if there is one.
+
+        Source: the speaker consistency loss of YourTTS (Casanova et al. 2022), section 3.1.
+        """
+        target = self.corpus.speaker_vectors[converted.speakers]
+        vectors = self.speakers.embed_mels(self.speakers.mels(converted.at_16_khz)[:, :PARTIAL_MELS])
+        unlike = converted.mean(1 - (vectors * target).sum(1))
+        if self.ear is None or self.ear_vectors is None:
+            return unlike, torch.zeros_like(unlike)
+        mels = self.ear.mels(converted.at_16_khz)
+        with self.autocast():
+            heard = self.ear.embed_mels(mels)
+        return unlike, converted.mean(1 - (heard * self.ear_vectors[converted.speakers]).sum(1))
+
+    def _piece_of_each(self, converted: Converted) -> Tensor:
+        """As long as the other pieces that are judged: likeness must not be bought with what no recording sounds like.
+
+        Shapes: -> float32 (B, n).
+        """
+        n = self.train.segment_frames * self.voice.audio.hop_length
+        room = torch.full_like(converted.speakers, converted.audio.shape[1])
+        at = self._starts(room, n)[:, None] + torch.arange(n, device=self.device)
+        return converted.audio.gather(1, at)
 
     def _judged(self, spoken: Tensor, recorded: Tensor) -> tuple[Tensor, Tensor]:
         """What the judges' opinions cost the voice; no time is spent on gradients of the judges."""

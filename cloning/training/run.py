@@ -19,6 +19,7 @@ from cloning.text.symbols import SymbolTable
 from cloning.training.board import open_board
 from cloning.training.config import Schedule, TrainConfig, Weights
 from cloning.training.data import Mix, PackedCorpus, Shape
+from cloning.training.ear import load_ear
 from cloning.training.errors import TrainingStopped
 from cloning.training.learner import Learner
 from cloning.training.listening import averaged, length_bias, listen
@@ -45,6 +46,7 @@ class Slice:
     export_every_s: float
     settings: str
     sentences: tuple[str, ...]
+    ear: Path | None = None
 
 
 def choose_device(rank: int, n_ranks: int, port: int) -> torch.device:
@@ -73,7 +75,8 @@ def train_slice(
     """
     voice = _voice(plan, encoder_id)
     corpus = PackedCorpus(plan.packs, voice.audio.hop_length, device)
-    learner = Learner(voice, train_config(plan.settings, plan.total_s), corpus, network, n_ranks)
+    ear = load_ear(plan.ear, device) if plan.ear else None
+    learner = Learner(voice, train_config(plan.settings, plan.total_s), corpus, network, n_ranks, ear)
     progress = Progress()
     if (plan.out / "state.safetensors").exists():
         progress = load_state(plan.out, learner)

@@ -14,6 +14,7 @@ from cloning.training.config import Schedule, TrainConfig
 from cloning.training.corpus import hold_out, read_manifest, with_warps
 from cloning.training.data import Mix, PackedCorpus, Sampler, Shape
 from cloning.training.discriminators import DiscriminatorConfig
+from cloning.training.ear import Ear
 from cloning.training.errors import CorpusError, PackError, TrainingStopped
 from cloning.training.learner import Latents, Learner
 from cloning.training.prepare import active_level_dbfs, load_samples, prepare
@@ -137,6 +138,19 @@ def test_a_few_steps_change_every_network_and_lower_the_mel_loss(pack_dir: Path,
     assert reports[-1]["conversion"] > 0 and reports[-1]["discriminator"] > 0
     assert reports[-1]["prior_mel"] > 0
     assert len((tmp_path / "log.jsonl").read_text().splitlines()) == 6
+
+
+def test_a_voice_is_held_to_a_second_ear_which_stays_as_it_is(pack_dir: Path, tmp_path: Path) -> None:
+    corpus = PackedCorpus([pack_dir], 256, torch.device("cpu"))
+    torch.manual_seed(0)
+    ear = Ear().eval().requires_grad_(False)
+    before = {n: v.clone() for n, v in ear.state_dict().items()}
+    taught = Learner(tiny_voice(ENCODER), SMALL, corpus, Ears(), ear=ear)
+    assert taught.ear_vectors is not None and taught.ear_vectors.shape == (len(corpus.speakers), 192)
+    reports: list[dict[str, float]] = []
+    Trainer(taught, Progress(), tmp_path / "log.jsonl", reports.append).fit(600, max_steps=12)
+    assert reports[0]["ear"] == 0 and reports[-1]["ear"] > 0
+    assert all(torch.equal(v, before[n]) for n, v in ear.state_dict().items())
 
 
 def test_state_goes_round_without_a_change(pack_dir: Path, tmp_path: Path) -> None:
