@@ -77,7 +77,8 @@ def test_lessons_tell_the_speakers_apart_and_come_back_from_the_file(corpus: Pac
 
 def test_the_command_writes_an_ear_and_says_how_it_hears_strangers(pack_dir: Path, tmp_path: Path) -> None:
     out = tmp_path / "ear.safetensors"
-    result = CliRunner().invoke(app, ["ear", "--pack", str(pack_dir), "--out", str(out), "--steps", "2", "--batch", "4"])
+    options = ["--pack", str(pack_dir), "--out", str(out), "--steps", "2", "--batch", "4"]
+    result = CliRunner().invoke(app, ["ear", *options])
     assert result.exit_code == 0, result.output
     assert out.is_file() and "equal_error_rate" in result.output
 
