@@ -18,6 +18,7 @@ class Weights:
     matching: float = 1.0
     conversion: float = 3.0
     ear: float = 6.0
+    ear_matching: float = 10.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,11 +76,19 @@ class Ear(nn.Module):
             logs = (power + FLOOR * power.mean((1, 2), keepdim=True) + 1e-10).log().transpose(1, 2)
             return logs - logs.mean(2, keepdim=True)
 
+    def features(self, mels: Tensor) -> list[Tensor]:
+        """What each stage makes of the mels, the last over time alone. Shapes: float32 (B, 80, T) -> (B, ..., T)."""
+        made = [self.stem(mels[:, None])]
+        for block in self.bands:
+            made.append(block(made[-1]))
+        made.append(self.narrow(made[-1].flatten(1, 2)))
+        for block in self.times:
+            made.append(made[-1] + block(made[-1]))
+        return made
+
     def embed_mels(self, mels: Tensor) -> Tensor:
         """Shapes: float32 (B, 80, T) -> float32 (B, 192), norm 1."""
-        x = self.narrow(self.bands(self.stem(mels[:, None])).flatten(1, 2))
-        for block in self.times:
-            x = x + block(x)
+        x = self.features(mels)[-1]
         weights = self.attention(x).float().softmax(2)
         x = x.float()
         mean = (x * weights).sum(2)

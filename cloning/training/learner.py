@@ -27,12 +27,16 @@ from cloning.training.losses import (
     Resampler,
     SpeakerNetwork,
     discriminator_loss,
+    features_apart,
     generator_losses,
     kl_loss,
 )
 from cloning.training.sides import Side
 
-LOSSES = ("mel", "prior_mel", "kl", "duration", "adversarial", "matching", "discriminator", "conversion", "ear")
+LOSSES = (
+    "mel", "prior_mel", "kl", "duration", "adversarial", "matching", "discriminator",
+    "conversion", "ear", "ear_matching",
+)  # fmt: skip
 SPEAKER_HZ = 16000
 PARTIAL_MELS = 160
 PARTIAL_S = 1.6
@@ -125,6 +129,7 @@ class Learner:
         n_heard = len(recorded) - self.train.n_prior_segments
         mel = self.mel_loss(spoken[:n_heard], recorded[:n_heard])
         prior_mel = self.prior_mel_loss(spoken[n_heard:], recorded[n_heard:]) if n_heard < len(spoken) else zero
+        ear_matching = self._apart_to_ear(spoken[:n_heard], recorded[:n_heard])
         if conversion:
             converted = self._converted(batch, latents)
             unlike, unlike_to_ear = self._unlike(converted)
@@ -135,13 +140,14 @@ class Learner:
         loss = (
             weights.mel * mel + weights.prior_mel * prior_mel + weights.kl * kl + weights.duration * duration
             + weights.adversarial * adversarial + weights.matching * matching
-            + weights.conversion * unlike + weights.ear * unlike_to_ear
+            + weights.conversion * unlike + weights.ear * unlike_to_ear + weights.ear_matching * ear_matching
         )  # fmt: skip
         good = good & self.voice_side.update(loss)
         with torch.no_grad():
             torch._foreach_lerp_(self.average, list[Tensor](self.parameters), 1 - self.train.ema_decay)
-            losses = mel, prior_mel, kl, duration, adversarial, matching, judged, unlike, unlike_to_ear, zero + 1
-            self.sums += torch.cat([torch.where(good, torch.stack(losses).float(), 0.0), (~good)[None].float()])
+            losses = mel, prior_mel, kl, duration, adversarial, matching, judged, unlike, unlike_to_ear, ear_matching
+            counted = torch.where(good, torch.stack([*losses, zero + 1]).float(), 0.0)
+            self.sums += torch.cat([counted, (~good)[None].float()])
 
     def _condition(self, batch: Batch, companions: Tensor) -> Tensor:
         """A point between the speaker's mean and another of the speaker's utterances, a little shaken."""
@@ -255,6 +261,19 @@ class Learner:
         with self.autocast():
             heard = self.ear.embed_mels(mels)
         return unlike, converted.mean(1 - (heard * self.ear_vectors[converted.speakers]).sum(1))
+
+    def _apart_to_ear(self, spoken: Tensor, recorded: Tensor) -> Tensor:
+        """How far pieces lie from their recordings in what the second ear makes of both, stage by stage.
+
+        It was taught to hear people through noise and rooms, so it minds what of a piece is the person's.
+        Source: deep feature losses (Germain et al. 2018), equation 2.
+        """
+        if self.ear is None:
+            return torch.zeros((), device=self.device)
+        mels = self.ear.mels(self.resampler(torch.cat([spoken, recorded])))
+        with self.autocast():
+            ours, theirs = zip(*(stage.chunk(2) for stage in self.ear.features(mels)), strict=True)
+        return features_apart(ours, [t.detach() for t in theirs])
 
     def _piece_of_each(self, converted: Converted) -> Tensor:
         """As long as the other pieces that are judged: likeness must not be bought with what no recording sounds like.

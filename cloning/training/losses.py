@@ -1,6 +1,7 @@
 """What training minimises."""
 
 import math
+from collections.abc import Sequence
 from typing import Protocol
 
 import torch
@@ -83,6 +84,15 @@ def generator_losses(judgements: list[Judgement], n_real: int, n_heard: int) -> 
     heard = [(f[:n_heard].detach(), f[n_real : n_real + n_heard]) for f in features]
     matching = torch.stack([(ours - theirs).abs().mean() for theirs, ours in heard])
     return adversarial, 2 * matching.sum()
+
+
+def features_apart(spoken: Sequence[Tensor], recorded: Sequence[Tensor]) -> Tensor:
+    """How far features lie from those of the recordings, as a share of these, mean over the stages."""
+    shares = [
+        (ours.float() - theirs.float()).abs().mean() / theirs.float().abs().mean().clamp(min=1e-6)
+        for ours, theirs in zip(spoken, recorded, strict=True)
+    ]
+    return torch.stack(shares).mean()
 
 
 class Resampler(nn.Module):

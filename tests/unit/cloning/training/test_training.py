@@ -17,6 +17,7 @@ from cloning.training.discriminators import DiscriminatorConfig
 from cloning.training.ear import Ear
 from cloning.training.errors import CorpusError, PackError, TrainingStopped
 from cloning.training.learner import Latents, Learner
+from cloning.training.losses import features_apart
 from cloning.training.prepare import active_level_dbfs, load_samples, prepare
 from cloning.training.recipes import tiny_voice
 from cloning.training.run import Slice, train_config, train_slice
@@ -140,6 +141,15 @@ def test_a_few_steps_change_every_network_and_lower_the_mel_loss(pack_dir: Path,
     assert len((tmp_path / "log.jsonl").read_text().splitlines()) == 6
 
 
+def test_a_recording_is_no_distance_from_itself_and_noise_is_far() -> None:
+    torch.manual_seed(0)
+    ear, recorded = Ear().eval(), torch.sin(torch.arange(16000)[None] * 0.05)
+    theirs = ear.features(ear.mels(recorded))
+    assert features_apart(theirs, theirs) == 0
+    near, far = (ear.features(ear.mels(recorded + level * torch.randn(1, 16000))) for level in (0.01, 1.0))
+    assert 0 < features_apart(near, theirs) < features_apart(far, theirs)
+
+
 def test_a_voice_is_held_to_a_second_ear_which_stays_as_it_is(pack_dir: Path, tmp_path: Path) -> None:
     corpus = PackedCorpus([pack_dir], 256, torch.device("cpu"))
     torch.manual_seed(0)
@@ -150,6 +160,7 @@ def test_a_voice_is_held_to_a_second_ear_which_stays_as_it_is(pack_dir: Path, tm
     reports: list[dict[str, float]] = []
     Trainer(taught, Progress(), tmp_path / "log.jsonl", reports.append).fit(600, max_steps=12)
     assert reports[0]["ear"] == 0 and reports[-1]["ear"] > 0
+    assert all(report["ear_matching"] > 0 for report in reports)
     assert all(torch.equal(v, before[n]) for n, v in ear.state_dict().items())
 
 
