@@ -57,7 +57,7 @@ def server(tmp_path_factory: pytest.TempPathFactory, voice_dir: Path) -> Iterato
         LOG_LEVEL="debug",
     )
     migrate(environment)
-    running = start(environment, folder / "log")
+    running = start(environment, folder / "log", fresh=True)
     running.wait_ready()
     yield running
     assert running.stop() == 0, running.log.read_text()

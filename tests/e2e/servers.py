@@ -1,4 +1,4 @@
-"""Real server processes: how tests start, wait for and stop them."""
+"""Real server processes and commands: how tests start, wait for and stop them."""
 
 import os
 import signal
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import preloaded
 
 from store import schema
 from store.types import StoreConfig
@@ -26,7 +27,7 @@ class RunningServer:
     """A server process and where it listens."""
 
     url: str
-    process: subprocess.Popen[str]
+    process: subprocess.Popen[str] | preloaded.Preloaded
     environment: dict[str, str]
     log: Path
 
@@ -56,16 +57,22 @@ def environment_of(state_dir: Path, voice_dir: Path, **settings: str) -> dict[st
     return plain | {f"VOICEKIN_{name}": value for name, value in ours.items()}
 
 
-def start(environment: dict[str, str], log: Path, *arguments: str, within: Sequence[str] = ()) -> RunningServer:
-    """A server, in namespaces or under a user that the words `within` make before they run it."""
+def start(
+    environment: dict[str, str], log: Path, *arguments: str, within: Sequence[str] = (), fresh: bool = False
+) -> RunningServer:
+    """A server, in namespaces or under a user that the words `within` make before they run it.
+
+    Only that and a `fresh` one is a new interpreter, which takes seconds to import its libraries.
+    """
+    words = ("serve", "--port", "0", *arguments)
+    process: subprocess.Popen[str] | preloaded.Preloaded
     with log.open("w") as sink:
-        process = subprocess.Popen(
-            [*within, *command("serve", "--port", "0", *arguments)],
-            stdout=subprocess.PIPE,
-            stderr=sink,
-            text=True,
-            env=environment,
-        )
+        if within or fresh:
+            process = subprocess.Popen(
+                [*within, *command(*words)], stdout=subprocess.PIPE, stderr=sink, text=True, env=environment
+            )
+        else:
+            process = preloaded.popen(environment, *words, stderr=sink.fileno())
     assert process.stdout is not None
     line = process.stdout.readline()
     assert "http://" in line, log.read_text()

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import httpx
 import soundfile
+from preloaded import run
 from servers import RunningServer, environment_of
-from test_command_line import _run
 
 DATA = Path(__file__).parents[1] / "data"
 TEXT = "Good morning, how are you?"
@@ -22,7 +22,7 @@ def test_a_voice_is_brought_chosen_and_taken_away_without_a_restart(
     environment = environment_of(tmp_path / "state", voice_dir)
 
     def voicekin(*arguments: str) -> str:
-        done = _run(environment, *arguments)
+        done = run(environment, *arguments)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -78,7 +78,7 @@ def test_one_voice_at_a_time_and_the_idle_go(
     """With room for one voice they take turns; the one in use comes back and stays, another goes when idle."""
     environment = environment_of(tmp_path / "state", voice_dir)
     server = other_server(MAX_VOICES="1", VOICE_IDLE_S="1", ADMIN_KEY="admin")
-    done = _run(environment, "voices", "import-coqui", str(DATA / "coqui" / "single"), "--name", "single")
+    done = run(environment, "voices", "import-coqui", str(DATA / "coqui" / "single"), "--name", "single")
     assert done.returncode == 0, done.stderr
     with httpx.Client(base_url=server.url, timeout=60) as client:
 

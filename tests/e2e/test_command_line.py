@@ -7,15 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from preloaded import run
 from servers import ADMIN_KEY, DATA, RunningServer, command, environment_of, migrate
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
-
-
-def _run(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command(*arguments), env=environment, capture_output=True, text=True, check=False, timeout=120
-    )
 
 
 @pytest.fixture(params=["here", "by a server"])
@@ -27,7 +22,7 @@ def voicekin(request: pytest.FixtureRequest, tmp_path: Path, voice_dir: Path, se
     else:
         environment = environment_of(tmp_path / "unused", voice_dir, CLIENT_KEY=ADMIN_KEY)
         extra = ("--server", server.url)
-    return lambda *arguments: _run(environment, *arguments, *extra)
+    return lambda *arguments: run(environment, *arguments, *extra)
 
 
 def test_the_main_job(voicekin: Command, tmp_path: Path) -> None:
@@ -78,13 +73,13 @@ def test_errors_are_one_line_with_a_code(voicekin: Command, tmp_path: Path) -> N
 
 
 def test_a_database_that_is_not_there_says_what_to_do(tmp_path: Path, voice_dir: Path) -> None:
-    done = _run(environment_of(tmp_path / "state", voice_dir), "speakers")
+    done = run(environment_of(tmp_path / "state", voice_dir), "speakers")
     assert done.returncode == 1
     assert "voicekin doctor --migrate" in done.stderr
 
 
 def test_doctor_finds_a_server_ready(server: RunningServer, tmp_path: Path, voice_dir: Path) -> None:
-    done = _run(environment_of(tmp_path, voice_dir), "doctor", "--server", server.url, "--json")
+    done = run(environment_of(tmp_path, voice_dir), "doctor", "--server", server.url, "--json")
     assert done.returncode == 0
     assert "ready" in json.loads(done.stdout)["findings"][0]["found"]
 
@@ -92,14 +87,14 @@ def test_doctor_finds_a_server_ready(server: RunningServer, tmp_path: Path, voic
 def test_a_server_that_is_not_there_is_said(tmp_path: Path, voice_dir: Path) -> None:
     environment = environment_of(tmp_path / "state", voice_dir)
     for arguments in (("speakers",), ("doctor", "--json")):
-        done = _run(environment, *arguments, "--server", "http://127.0.0.1:9")
+        done = run(environment, *arguments, "--server", "http://127.0.0.1:9")
         assert done.returncode == 1
         assert "Traceback" not in done.stderr
 
 
 def test_help_loads_nothing_heavy_and_tells_a_newcomer_where_to_start(tmp_path: Path, voice_dir: Path) -> None:
     environment = environment_of(tmp_path / "state", voice_dir) | {"PYTHONPROFILEIMPORTTIME": "1"}
-    done = _run(environment, "--help")
+    done = subprocess.run(command("--help"), env=environment, capture_output=True, text=True, check=False, timeout=120)
     loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
     assert "typer" in loaded
     assert not loaded & {"torch", "faiss", "sqlalchemy", "fastapi", "numpy", "onnxruntime"}
@@ -110,6 +105,6 @@ def test_help_loads_nothing_heavy_and_tells_a_newcomer_where_to_start(tmp_path: 
 def test_settings_are_shown_with_their_secrets_hidden(tmp_path: Path, voice_dir: Path) -> None:
     environment = environment_of(tmp_path / "state", voice_dir, ADMIN_KEY="hush-hush")
     for arguments in (("settings",), ("settings", "--json")):
-        done = _run(environment, *arguments)
+        done = run(environment, *arguments)
         assert "VOICEKIN_ADMIN_KEY" in done.stdout
         assert "hush" not in done.stdout + done.stderr

@@ -13,6 +13,7 @@ import httpx
 import pytest
 from asking import problem, speak, upload
 from encoder_media import recording, wav
+from preloaded import run
 from servers import ADMIN_KEY, DATA, RunningServer, command, enrol, environment_of, migrate, start, with_key
 
 from tests.unit.deploy import image_files
@@ -268,7 +269,7 @@ def test_every_bad_setting_is_named_with_what_is_allowed(tmp_path: Path, voice_d
         ("RATE_STORAGE", "disk", "redis://"),
     ):
         environment = environment_of(tmp_path, voice_dir, **{name: value})
-        done = subprocess.run(command("settings"), env=environment, capture_output=True, text=True, check=False)
+        done = run(environment, "settings")
         assert done.returncode == 1
         assert f"VOICEKIN_{name}" in done.stderr and allowed in done.stderr, done.stderr
 

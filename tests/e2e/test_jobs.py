@@ -5,7 +5,6 @@ import json
 import re
 import signal
 import sqlite3
-import subprocess
 import time
 import wave
 from collections.abc import Callable, Iterator
@@ -17,7 +16,8 @@ import httpx
 import numpy as np
 import pytest
 from asking import problem, speak
-from servers import RunningServer, command, enrol, environment_of, migrate, start
+from preloaded import popen, run
+from servers import RunningServer, enrol, environment_of, migrate, start
 
 from cloning.bundle import load_info
 from store.service import Store
@@ -357,24 +357,19 @@ def test_the_command_line_speaks_a_job_here_and_goes_on_after_a_kill(tmp_path: P
     config = StoreConfig(f"sqlite:///{tmp_path / 'state' / 'voicekin.db'}", tmp_path / "state")
     with Store.open(config) as store:
         store.enrol(NewSpeaker("Woman", encoder_id, (ClipRecord("0" * 64, vector, 5.0, 4.0, 3),)))
-    submitting = command("jobs", "submit", str(tmp_path / "chapter.txt"), "--speaker", "Woman", "--seed", "7")
-    with (tmp_path / "log").open("w") as log, subprocess.Popen(submitting, env=environment, stderr=log) as killed:
-        until = time.monotonic() + 90
-        while not (kept := pieces_of(tmp_path / "state")):
-            assert killed.poll() is None and time.monotonic() < until
-            time.sleep(0.05)
-        killed.kill()
+    submitting = ("jobs", "submit", str(tmp_path / "chapter.txt"), "--speaker", "Woman", "--seed", "7")
+    with (tmp_path / "log").open("w") as log:
+        killed = popen(environment, *submitting, stdout=log.fileno(), stderr=log.fileno())
+    until = time.monotonic() + 90
+    while not (kept := pieces_of(tmp_path / "state")):
+        assert killed.poll() is None and time.monotonic() < until
+        time.sleep(0.05)
+    killed.kill()
+    assert killed.wait(timeout=30) == -signal.SIGKILL
     with Store.open(config) as store:
         (job,) = store.jobs.page().jobs
         assert job.n_done < job.n_pieces
-    done = subprocess.run(
-        command("jobs", "wait", job.id, "--json"),
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=180,
-    )
+    done = run(environment, "jobs", "wait", job.id, "--json", timeout_s=180)
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert (document["state"], document["title"]) == ("done", "chapter")
@@ -388,20 +383,19 @@ def test_the_command_line_asks_a_server_for_jobs(
 ) -> None:
     (tmp_path / "text.txt").write_text(SHORT)
 
-    def run(*arguments: str, code: int = 0) -> str:
-        words = command("jobs", *arguments, "--server", pair[1].url)
-        done = subprocess.run(words, env=pair[1].environment, capture_output=True, text=True, check=False, timeout=120)
+    def jobs(*arguments: str, code: int = 0) -> str:
+        done = run(pair[1].environment, "jobs", *arguments, "--server", pair[1].url)
         assert done.returncode == code, done.stderr
         return done.stdout or done.stderr
 
-    job = json.loads(run("submit", str(tmp_path / "text.txt"), "--speaker", "Woman", "--wait", "--json"))
+    job = json.loads(jobs("submit", str(tmp_path / "text.txt"), "--speaker", "Woman", "--wait", "--json"))
     assert job["state"] == "done"
-    run("download", job["job_id"], "-o", str(tmp_path / "b.m4a"), "--subtitles", str(tmp_path / "b.vtt"))
+    jobs("download", job["job_id"], "-o", str(tmp_path / "b.m4a"), "--subtitles", str(tmp_path / "b.vtt"))
     with av.open(str(tmp_path / "b.m4a")) as container:
         assert len(container.chapters()) == 2
     assert (tmp_path / "b.vtt").read_text().startswith("WEBVTT")
-    assert "The door" in run("show", job["job_id"])
-    assert "done" in run("cancel", job["job_id"])
-    run("delete", job["job_id"])
-    assert "job_not_found" in run("download", job["job_id"], "-o", str(tmp_path / "c.wav"), code=1)
+    assert "The door" in jobs("show", job["job_id"])
+    assert "done" in jobs("cancel", job["job_id"])
+    jobs("delete", job["job_id"])
+    assert "job_not_found" in jobs("download", job["job_id"], "-o", str(tmp_path / "c.wav"), code=1)
     assert not (tmp_path / "c.wav").exists() and not list(tmp_path.glob("*.part"))

@@ -1,7 +1,6 @@
 """Keys of requests, undo, purge and audit, through a real server and the command line."""
 
 import json
-import subprocess
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -9,7 +8,8 @@ from pathlib import Path
 
 import httpx
 import pytest
-from servers import ADMIN_KEY, DATA, RunningServer, command, environment_of
+from preloaded import run
+from servers import ADMIN_KEY, DATA, RunningServer, environment_of
 
 BEARER = {"Authorization": f"Bearer {ADMIN_KEY}"}
 
@@ -88,14 +88,7 @@ def test_the_command_line_does_the_same(keeper: RunningServer, remote: bool) -> 
     environment = keeper.environment | {"VOICEKIN_CLIENT_KEY": ADMIN_KEY}
 
     def voicekin(*arguments: str) -> dict[str, object]:
-        done = subprocess.run(
-            command(*arguments, "--json", *extra),
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        done = run(environment, *arguments, "--json", *extra)
         assert done.returncode == 0, done.stderr
         return dict(json.loads(done.stdout))
 
@@ -114,8 +107,7 @@ def test_the_command_line_does_the_same(keeper: RunningServer, remote: bool) -> 
 def test_speakers_and_backups_move_by_the_command_line(keeper: RunningServer, tmp_path: Path) -> None:
     def voicekin(state: str, *arguments: str) -> dict[str, object]:
         environment = keeper.environment | ({"VOICEKIN_STATE_DIR": state} if state else {})
-        words = command(*arguments, "--json")
-        done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=60, check=False)
+        done = run(environment, *arguments, "--json")
         assert done.returncode == 0, done.stderr
         return dict(json.loads(done.stdout))
 
@@ -131,9 +123,7 @@ def test_speakers_and_backups_move_by_the_command_line(keeper: RunningServer, tm
 
 
 def test_scheduled_pruning_needs_a_condition(tmp_path: Path, voice_dir: Path) -> None:
-    environment = environment_of(tmp_path, voice_dir, PRUNE_EVERY_S="60")
-    serve = command("serve", "--port", "0")
-    done = subprocess.run(serve, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    done = run(environment_of(tmp_path, voice_dir, PRUNE_EVERY_S="60"), "serve", "--port", "0")
     assert done.returncode == 1
     assert "VOICEKIN_PRUNE_EVERY_S is set: set one of VOICEKIN_PRUNE_UNUSED_FOR_DAYS" in done.stderr
 

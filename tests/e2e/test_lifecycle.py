@@ -3,7 +3,6 @@
 import json
 import signal
 import socket
-import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -12,14 +11,11 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from servers import RunningServer, command, enrol, environment_of
+from preloaded import run
+from servers import RunningServer, enrol, environment_of
 
 Starter = Callable[..., RunningServer]
 LONG = " ".join(f"Sentence number {i} of a long text that is read slowly." for i in range(30))
-
-
-def _run(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(*arguments), env=environment, capture_output=True, text=True, check=False, timeout=60)
 
 
 def test_live_at_once_and_ready_when_the_database_is_there(other_server: Starter) -> None:
@@ -34,7 +30,7 @@ def test_live_at_once_and_ready_when_the_database_is_there(other_server: Starter
     assert "voicekin doctor --migrate" in response.json()["detail"]
     speech = httpx.post(f"{server.url}/v1/speech", json={"speaker_id": "x", "text": "a"})
     assert (speech.status_code, speech.json()["code"]) == (503, "starting")
-    done = _run(server.environment, "doctor", "--migrate", "--json")
+    done = run(server.environment, "doctor", "--migrate", "--json")
     assert done.returncode == 0, done.stdout + done.stderr
     server.wait_ready()
 
@@ -81,14 +77,14 @@ def test_sigterm_does_not_wait_for_ever(other_server: Starter) -> None:
 
 
 def test_without_keys_the_network_is_refused(tmp_path: Path, voice_dir: Path) -> None:
-    done = _run(environment_of(tmp_path, voice_dir), "serve", "--host", "0.0.0.0", "--port", "0")
+    done = run(environment_of(tmp_path, voice_dir), "serve", "--host", "0.0.0.0", "--port", "0")
     assert done.returncode == 1
     assert "--allow-open" in done.stderr
 
 
 def test_a_wrong_setting_stops_the_start_and_is_named(tmp_path: Path, voice_dir: Path) -> None:
     for name, value in (("PROT", "1"), ("MAX_CLIPS", "none")):
-        done = _run(environment_of(tmp_path, voice_dir, **{name: value}), "serve", "--port", "0")
+        done = run(environment_of(tmp_path, voice_dir, **{name: value}), "serve", "--port", "0")
         assert done.returncode == 1
         assert f"VOICEKIN_{name}" in done.stderr
         assert "Traceback" not in done.stderr
@@ -96,7 +92,7 @@ def test_a_wrong_setting_stops_the_start_and_is_named(tmp_path: Path, voice_dir:
 
 def test_a_port_that_is_taken_is_said(server: RunningServer, tmp_path: Path, voice_dir: Path) -> None:
     port = server.url.rsplit(":", 1)[1]
-    done = _run(environment_of(tmp_path, voice_dir), "serve", "--port", port)
+    done = run(environment_of(tmp_path, voice_dir), "serve", "--port", port)
     assert done.returncode == 1
     assert f"cannot listen on 127.0.0.1:{port}" in done.stderr
 
@@ -165,7 +161,7 @@ def test_a_client_that_never_reads_is_let_go(other_server: Starter) -> None:
 def test_a_state_folder_that_cannot_be_written_is_said(tmp_path: Path, voice_dir: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
-    done = _run(environment_of(blocked / "state", voice_dir), "doctor", "--migrate", "--json")
+    done = run(environment_of(blocked / "state", voice_dir), "doctor", "--migrate", "--json")
     assert done.returncode == 1
     assert "VOICEKIN_STATE_DIR" in done.stdout
     assert "Traceback" not in done.stderr

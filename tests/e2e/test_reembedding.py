@@ -6,7 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import httpx
-from servers import ADMIN_KEY, DATA, RunningServer, command, environment_of
+from preloaded import run
+from servers import ADMIN_KEY, DATA, RunningServer, environment_of
 
 BEARER = {"Authorization": f"Bearer {ADMIN_KEY}"}
 
@@ -18,9 +19,7 @@ def test_a_speaker_follows_to_a_brought_voice_from_its_kept_clips(
     kept_dir = tmp_path / "state" / "clips"
 
     def voicekin(*arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
-        environment = environment_of(tmp_path / "state", voice_dir, **settings)
-        words = command(*arguments)
-        return subprocess.run(words, env=environment, capture_output=True, text=True, check=False, timeout=120)
+        return run(environment_of(tmp_path / "state", voice_dir, **settings), *arguments)
 
     def kept(speaker: dict) -> list[bytes]:
         return sorted(path.read_bytes() for path in (kept_dir / speaker["speaker_id"]).iterdir())
@@ -50,9 +49,9 @@ def test_a_speaker_follows_to_a_brought_voice_from_its_kept_clips(
         assert tight.returncode == 1 and refused["name"] == "Woman" and "0.5" in refused["reason"]
 
         for dry in (True, False):
-            run = voicekin("reembed", "--model", "brought", "--json", *(["--dry-run"] if dry else []))
-            assert run.returncode == 1, run.stderr
-            document = json.loads(run.stdout)
+            done = voicekin("reembed", "--model", "brought", "--json", *(["--dry-run"] if dry else []))
+            assert done.returncode == 1, done.stderr
+            document = json.loads(done.stdout)
             assert [each["name"] for each in document["moved"]] == ["Man", "Woman"]
             (refused,) = document["refused"]
             assert refused["name"] == "Unkept" and "1 of 1 clips are not kept" in refused["reason"]
