@@ -27,12 +27,12 @@ gpu: $(VENV)/.installed
 	$(BIN)/python -m pip uninstall -y faiss-cpu
 	$(BIN)/python -m pip install $(PIP_ARGS) 'faiss-gpu>=1.10'
 
-# One thread for each of the processes, which share the cores.
+# One thread for each of the processes, which share the cores. The files come in their order: the long ones are first.
 test: $(VENV)/.installed-dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile -m 'not engines'
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder -m 'not engines'
 
 engines: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -rs -m engines tests/unit
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -rs -m engines tests/unit
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
