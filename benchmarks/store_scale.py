@@ -1,6 +1,9 @@
 """A store of many speakers: start, rebuild, lookup, search, enrolment and pruning, one after the other.
 
-python -m benchmarks.store_scale --rows 1000000 [--database-url postgresql://...]
+python -m benchmarks.store_scale --rows 1000000 [--database-url postgresql://...] [--filled FILE]
+
+With `--filled` an SQLite file that was filled before is copied instead of filling one anew; where it is not there yet
+it is made. Start and pruning are measured in seconds of the processor too, which a busy machine changes less.
 """
 
 import argparse
@@ -9,7 +12,9 @@ import hashlib
 import json
 import os
 import resource
+import shutil
 import tempfile
+import threading
 import time
 import uuid
 from collections.abc import Callable
@@ -45,13 +50,14 @@ def main() -> None:
     options.add_argument("--rows", type=int, default=1_000_000)
     options.add_argument("--database-url", default="")
     options.add_argument("--keep", type=int, default=0, help="how many pruning leaves; by default a tenth")
+    options.add_argument("--filled", type=Path, help="an SQLite database of so many rows, made if it is missing")
     options.add_argument("--out", type=Path, default=Path("benchmarks/results"))
     chosen = options.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         url = chosen.database_url or f"sqlite:///{folder}/voices.db"
         config = StoreConfig(url, Path(folder))
         result: dict[str, Any] = {"rows": chosen.rows, "load_before": os.getloadavg()[0], "niceness": os.nice(0)}
-        for name, figures in measure(config, chosen.rows, chosen.keep or chosen.rows // 10):
+        for name, figures in measure(config, chosen.rows, chosen.keep or chosen.rows // 10, chosen.filled):
             result[name] = figures
             print(name, json.dumps(figures), flush=True)
     result |= {"load_after": os.getloadavg()[0], "conditions": conditions("cpu")}
@@ -60,11 +66,16 @@ def main() -> None:
     (chosen.out / name).write_text(json.dumps(result, indent=1) + "\n")
 
 
-def measure(config: StoreConfig, rows: int, keep: int) -> Any:
+def measure(config: StoreConfig, rows: int, keep: int, filled: Path | None = None) -> Any:
     """Pairs of a name and its figures, in the order in which they were measured."""
-    yield "migrate_s", timed(lambda: migrate(config))[0]
-    ids, fill_s = fill(config, rows)
-    yield "fill_s", fill_s
+    if filled is not None and filled.exists():
+        shutil.copyfile(filled, config.state_dir / "voices.db")
+    else:
+        yield "migrate_s", timed(lambda: migrate(config))[0]
+        yield "fill_s", fill(config, rows)
+        if filled is not None:
+            shutil.copyfile(config.state_dir / "voices.db", filled)
+    ids = [speaker_id(number) for number in range(rows)]
     open_s, store = timed(lambda: Store.open(config))
     yield "rebuild_from_sql_s", open_s
     stats = store.stats()
@@ -73,8 +84,10 @@ def measure(config: StoreConfig, rows: int, keep: int) -> Any:
     del store
     # Its parts know each other, so that they would stay beside the next one's until the collector comes by.
     gc.collect()
+    started_s = time.process_time()
     open_s, store = timed(lambda: Store.open(config))
     yield "ready_from_snapshot_s", open_s
+    yield "ready_from_snapshot_cpu_s", round(time.process_time() - started_s, 2)
     yield "resident_bytes", resident_bytes()
     yield "database_bytes_per_row", round(store.stats().database_bytes / rows)
     with store:
@@ -87,30 +100,54 @@ def measure(config: StoreConfig, rows: int, keep: int) -> Any:
         yield "search_top_10", spread(lambda query: store.similar(query, ENCODER, 10), list(queries))
         yield "enrolments_per_s_one_thread", enrolments(store, 1, "a")
         yield "enrolments_per_s_eight_threads", enrolments(store, 8, "b")
-        prune_s, report = timed(lambda: store.prune(PrunePolicy(keep_newest_used=keep)))
-        yield "prune", {"seconds": prune_s, "removed": len(report.victims), "kept": report.kept}
+        yield "prune", pruning(store, PrunePolicy(keep_newest_used=keep), ids[-1])
         yield "index_agrees", store.index_agrees()
 
 
-def fill(config: StoreConfig, rows: int) -> tuple[list[str], float]:
+def pruning(store: Store, policy: PrunePolicy, spoken: str) -> dict[str, Any]:
+    """How long a prune takes, and each look at a speaker who is spoken with meanwhile."""
+    looks_s: list[float] = []
+    done = threading.Event()
+
+    def speak() -> None:
+        while not done.wait(0.02):
+            looks_s.append(timed(lambda: store.d_vector(spoken), 5)[0])
+
+    speaking = threading.Thread(target=speak)
+    speaking.start()
+    started_s = time.process_time()
+    prune_s, report = timed(lambda: store.prune(policy))
+    cpu_s = round(time.process_time() - started_s, 2)
+    done.set()
+    speaking.join()
+    looks = {"looks": len(looks_s), "longest_look_s": round(max(looks_s), 3)}
+    return {"seconds": prune_s, "cpu_s": cpu_s, "removed": len(report.victims), "kept": report.kept} | looks
+
+
+def speaker_id(number: int) -> str:
+    """The id of a speaker that `fill` makes."""
+    return str(uuid.UUID(int=(0xABCDEF << 100) + number))
+
+
+def fill(config: StoreConfig, rows: int) -> float:
     """Speakers with one clip each, written past the repository because a million single enrolments take too long."""
     started = time.perf_counter()
     vectors = VectorSource.load().draw(rows, 1)
-    ids = [str(uuid.UUID(int=(0xABCDEF << 100) + number)) for number in range(rows)]
     database = Database(config)
     with database.write() as unit:
         unit.speakers._session.add(EncoderRow(id=ENCODER, width=vectors.shape[1]))
     for start in range(0, rows, ROWS_PER_INSERT):
         span = range(start, min(start + ROWS_PER_INSERT, rows))
         with database.write() as unit:
-            speakers, clips, uses = zip(*(as_rows(n, ids[n], vectors[n], unit.revision) for n in span), strict=True)
+            rows_of_each = (as_rows(n, speaker_id(n), vectors[n], unit.revision) for n in span)
+            speakers, clips, uses = zip(*rows_of_each, strict=True)
             for table, values in ((SpeakerRow, speakers), (ClipRow, clips), (UsageRow, uses)):
                 unit.speakers._session.execute(insert(table), list(values))
     with database.engine.begin() as connection:
         # As the database does by itself after a while; its plans are those of an empty table before.
         connection.execute(text("ANALYZE"))
     database.close()
-    return ids, round(time.perf_counter() - started, 1)
+    return round(time.perf_counter() - started, 1)
 
 
 def as_rows(number: int, speaker_id: str, vector: FloatArray, revision: int) -> tuple[dict[str, Any], ...]:
@@ -152,11 +189,11 @@ def spread(work: Callable[[Any], object], arguments: list[Any]) -> dict[str, flo
     return marks | {"n": len(seconds)}
 
 
-def timed(work: Callable[[], Any]) -> tuple[float, Any]:
+def timed(work: Callable[[], Any], digits: int = 2) -> tuple[float, Any]:
     """Seconds that a call took, and what it gave."""
     started = time.perf_counter()
     value = work()
-    return round(time.perf_counter() - started, 2), value
+    return round(time.perf_counter() - started, digits), value
 
 
 def resident_bytes() -> int:

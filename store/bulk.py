@@ -3,11 +3,10 @@
 import json
 from collections.abc import Sequence
 
-from sqlalchemy import func, select, text
+from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from store.connections import NOT_OVERWRITTEN
-from store.tables import SpeakerRow
 from store.tenants import tenant_of
 
 # From here on one pass over a table is quicker than statements of a few hundred ids each.
@@ -22,13 +21,17 @@ _LISTS = {
 _TABLES = {"clips": "speaker_id", "usage": "speaker_id", "speakers": "id"}
 
 
-def remove_many(session: Session, speaker_ids: Sequence[str], revision: int) -> int:
-    """Deletes these speakers with all that hangs on them, and leaves tombstones; how many clips there were."""
-    n_staying = (session.scalar(select(func.count()).select_from(SpeakerRow)) or 0) - len(speaker_ids)
+def remove_many(session: Session, speaker_ids: Sequence[str], staying: Sequence[str] | None, revision: int) -> int:
+    """Deletes these speakers with all that hangs on them, and leaves tombstones; how many clips there were.
+
+    `staying` are all others, None where the caller does not know them.
+    """
+    if staying is None:
+        return _remove(session, speaker_ids, revision)
     # Who sees one tenant alone does not know who stays.
     may_refill = session.get_bind().dialect.name == "sqlite" and tenant_of(session) is None
-    if may_refill and _checks_no_keys(session) and n_staying <= min(_MAX_STAYING, _STAYING_SHARE * len(speaker_ids)):
-        return _refill(session, speaker_ids, revision)
+    if may_refill and _checks_no_keys(session) and len(staying) <= min(_MAX_STAYING, _STAYING_SHARE * len(speaker_ids)):
+        return _refill(session, staying, revision)
     return _remove(session, speaker_ids, revision)
 
 
@@ -45,17 +48,16 @@ def _remove(session: Session, speaker_ids: Sequence[str], revision: int) -> int:
     return int(n_clips)
 
 
-def _refill(session: Session, speaker_ids: Sequence[str], revision: int) -> int:
+def _refill(session: Session, staying: Sequence[str], revision: int) -> int:
     """The same by keeping who stays: SQLite would write each page of a large table several times to remove most rows.
 
     An emptied page is not overwritten here, which would cost as much; the mark has that made good right after the
     commit, or at the next start.
     """
-    gone = frozenset(speaker_ids)
-    _list(session, "staying", [each for each in session.scalars(select(SpeakerRow.id)) if each not in gone])
+    _list(session, "staying", staying)
     n_clips = session.scalar(text("SELECT count(*) FROM clips")) or 0
     stones = "INSERT INTO tombstones (speaker_id, revision) SELECT id, :revision FROM speakers"
-    session.execute(text(f"{stones} WHERE id NOT IN (SELECT id FROM staying)"), {"revision": revision})
+    session.execute(text(f"{stones} WHERE id NOT IN (SELECT id FROM staying) ORDER BY id"), {"revision": revision})
     session.execute(text("PRAGMA secure_delete=OFF"))
     session.execute(text(f"PRAGMA user_version={NOT_OVERWRITTEN}"))
     try:

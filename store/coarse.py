@@ -11,7 +11,8 @@ import faiss
 import numpy as np
 from numpy.typing import NDArray
 
-from store.rows import IntArray, one_thread
+from store.ids import IntArray
+from store.rows import one_thread
 from store.types import FloatArray
 
 # Up to this many neighbours are found by way of the lists; more are found by comparing every vector.
@@ -24,6 +25,7 @@ _PRINCIPAL_DIMS = 96
 _SCANNED_SHARE = 0.2
 _SAMPLES_PER_LIST = 64
 _ROUNDS = 10
+_MANY = 4096
 
 
 class CoarseIndex:
@@ -57,10 +59,18 @@ class CoarseIndex:
         """Shapes: numbers int64 (n,); vectors float32 (n, d), L2 norm 1."""
         self._index.add_with_ids(vectors, numbers)
 
-    def remove(self, numbers: IntArray) -> None:
-        """Drops those of the numbers that are here."""
-        if len(numbers):
+    def remove(self, numbers: IntArray, n_numbers: int) -> None:
+        """Drops those of the numbers that are here; none here reaches `n_numbers`."""
+        if not len(numbers):
+            return
+        if len(numbers) < _MANY:
             self._index.remove_ids(faiss.IDSelectorBatch(numbers))
+            return
+        # One bit for each number is read sooner than a set of very many.
+        gone = np.zeros(n_numbers, bool)
+        gone[numbers] = True
+        bits = np.packbits(gone, bitorder="little")
+        self._index.remove_ids(faiss.IDSelectorBitmap(len(bits), faiss.swig_ptr(bits)))
 
     def candidates(self, vector: FloatArray, k: int) -> IntArray:
         """The numbers among which the k nearest are. Shapes: vector float32 (d,)."""

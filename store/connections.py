@@ -68,16 +68,31 @@ def overwrite_removed(engine: Engine) -> None:
     if engine.dialect.name == "sqlite":
         with engine.connect() as connection:
             raw = _driver(connection)
-            if raw.execute("PRAGMA user_version").fetchone() == (NOT_OVERWRITTEN,):
-                with _settings(raw, {"temp_store": "MEMORY", "wal_autocheckpoint": "0"}):
-                    raw.execute("VACUUM")
-                raw.execute("PRAGMA user_version=0")
+            if _is_marked(raw):
+                _rewrite(raw)
             (waits_ms,) = raw.execute("PRAGMA busy_timeout").fetchone()
             try:
                 raw.execute("PRAGMA busy_timeout=100")
                 raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             finally:
                 raw.execute(f"PRAGMA busy_timeout={waits_ms}")
+
+
+def rewrite_marked(engine: Engine) -> None:
+    """The longer half of `overwrite_removed`, which may go on while others read."""
+    if engine.dialect.name == "sqlite":
+        with engine.connect() as connection:
+            raw = _driver(connection)
+            if _is_marked(raw):
+                _rewrite(raw)
+
+
+def is_marked(engine: Engine) -> bool:
+    """Whether `rewrite_marked` has anything to do."""
+    if engine.dialect.name != "sqlite":
+        return False
+    with engine.connect() as connection:
+        return _is_marked(_driver(connection))
 
 
 @contextmanager
@@ -119,6 +134,16 @@ def _settings(raw: sqlite3.Connection, settings: Mapping[str, str]) -> Iterator[
         raw.rollback()
         for name, value in before.items():
             raw.execute(f"PRAGMA {name}={value}")
+
+
+def _is_marked(raw: sqlite3.Connection) -> bool:
+    return bool(raw.execute("PRAGMA user_version").fetchone() == (NOT_OVERWRITTEN,))
+
+
+def _rewrite(raw: sqlite3.Connection) -> None:
+    with _settings(raw, {"temp_store": "MEMORY", "wal_autocheckpoint": "0"}):
+        raw.execute("VACUUM")
+    raw.execute("PRAGMA user_version=0")
 
 
 def _driver(connection: Connection) -> sqlite3.Connection:

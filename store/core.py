@@ -3,7 +3,9 @@
 import copy
 import logging
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Self
 
@@ -130,14 +132,27 @@ class StoreCore:
 
     def _forget(self, speaker_ids: Sequence[str], consents: Sequence[str]) -> None:
         """As `_hide`, and nothing may bring them back, nor the consents that went with them."""
-        self._erasures.add([*speaker_ids, *consents])
-        self._drop_clips(speaker_ids)
-        self._hide(speaker_ids)
+        with self._rewriting():
+            self._erasures.add([*speaker_ids, *consents])
+            self._drop_clips(speaker_ids)
+            self._hide(speaker_ids)
         self._overwrite_removed()
 
+    @contextmanager
+    def _rewriting(self) -> Iterator[None]:
+        """Rewrites what most speakers have left, beside the block; who fails here is met again afterwards."""
+        with ThreadPoolExecutor(1, "voicekin-rewrite") as beside:
+            with suppress(StoreError, sqlite3.Error):
+                if self._database.is_marked:
+                    beside.submit(self._try_to_overwrite, self._database.rewrite_marked)
+            yield
+
     def _overwrite_removed(self) -> None:
+        self._try_to_overwrite(self._database.overwrite_removed)
+
+    def _try_to_overwrite(self, work: Callable[[], None]) -> None:
         try:
-            self._database.overwrite_removed()
+            work()
         except (StoreError, sqlite3.Error) as error:
             _log.warning("removed voices could not be overwritten on disk now: %s", error)
 

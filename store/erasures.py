@@ -47,7 +47,7 @@ class ErasureList:
 
     def _append(self, entries: Iterable[str]) -> None:
         # The leading newline ends a line that was cut.
-        lines = "".join(f"\n{entry}" for entry in entries)
+        lines = "\n".join(["", *entries])
         if not lines:
             return
         try:
@@ -130,7 +130,7 @@ def _forget_again(database: Database, listed: set[str], revoked: set[str]) -> No
 
 def _gone(unit: Reading) -> set[str]:
     """Whose tombstones stand, who cannot be brought back, and which keys were revoked."""
-    return set(unit.speakers.removed_since(0)) - unit.trash.existing() | unit.keys.revoked()
+    return set(unit.speakers.removed_since(0)[0]) - unit.trash.existing() | unit.keys.revoked()
 
 
 def _returned(unit: Reading, listed: set[str]) -> tuple[list[str], list[str]]:

@@ -94,8 +94,8 @@ class IndexFollower:
             self._file.write(snapshot)
             self._saved_revision = snapshot.position.revision
             # Another process may have removed a voice, and the old file with it, while this one was being written.
-            gone = self._database.read(lambda speakers: speakers.removed_since(snapshot.position.revision))
-            self._forget(gone)
+            _, last = self._database.read(lambda speakers: speakers.removed_since(snapshot.position.revision))
+            self._forget(last)
         except (OSError, StoreError) as error:
             _log.warning("index: no snapshot was saved, the next start will rebuild it: %s", error)
 
@@ -124,7 +124,7 @@ class IndexFollower:
             _log.warning("index: the snapshot belongs to another database and is rebuilt")
             self._discard()
             return
-        self._index.apply(snapshot.shelves)
+        self._index.apply(snapshot.shelves, adopt=True)
         self._position = snapshot.position
         self._saved_revision = snapshot.position.revision
 
@@ -141,12 +141,13 @@ class IndexFollower:
             n_voices += len(voices)
             report(n_voices)
         self._n_unsaved += n_voices
-        gone = speakers.removed_since(self._position.revision)
+        gone, last = speakers.removed_since(self._position.revision)
         self._index.apply([], gone)
-        self._on_removal(gone)
+        if len(gone):
+            self._on_removal(gone)
         self._n_unsaved += len(gone)
         self._position = position
-        self._forget(gone)
+        self._forget(last)
 
     def _restart(self) -> None:
         if self._position != _NOWHERE:
@@ -156,7 +157,10 @@ class IndexFollower:
         self._position = _NOWHERE
 
     def _repair(self, speakers: VoiceQueries) -> int:
-        true, held = speakers.revisions(), self._index.revisions()
+        ids, revisions = speakers.revisions()
+        if self._index.holds(ids, revisions):
+            return 0
+        true, held = dict(zip(ids, revisions.tolist(), strict=True)), self._index.revisions()
         missing = [speaker_id for speaker_id, revision in true.items() if held.get(speaker_id) != revision]
         surplus = [speaker_id for speaker_id in held if speaker_id not in true]
         self._index.apply(_shelves(speakers.voices(missing)), surplus)
@@ -164,15 +168,18 @@ class IndexFollower:
 
     def _catch_up_and_compare(self, speakers: VoiceQueries) -> bool:
         self._catch_up(speakers)
-        return self._index.revisions() == speakers.revisions()
+        ids, revisions = speakers.revisions()
+        if self._index.holds(ids, revisions):
+            return True
+        return self._index.revisions() == dict(zip(ids, revisions.tolist(), strict=True))
 
-    def _forget(self, gone: dict[str, int]) -> None:
-        """A removed voice must not live on in the file, which the next save writes anew."""
-        if not gone:
+    def _forget(self, last: int) -> None:
+        """A voice removed at the revision must not live on in the file, which the next save writes anew."""
+        if not last:
             return
         self._saved_revision = None
         try:
-            self._file.discard_before(max(gone.values()))
+            self._file.discard_before(last)
         except OSError as error:
             _log.warning("index: the snapshot with removed voices could not be deleted: %s", error)
 

@@ -6,14 +6,16 @@ name is ranked by the exact vectors; it stays exact until the codes are made, wh
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import uuid
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from store.coarse import MAX_COARSE_K, RETRAIN_GROWTH, CoarseIndex, sample_size
 from store.errors import BadVector, StoreUnavailable
-from store.rows import IntArray, Shelf, VectorRows
+from store.ids import IdTable, IntArray, SpeakerIds, hashed
+from store.rows import Shelf, VectorRows
 from store.tenants import of_tenant, without_tenant
 from store.turns import SharedTurn
 from store.types import FloatArray
@@ -59,13 +61,17 @@ class SpeakerIndex:
         with self._turn.shared():
             return sum(len(voices.rows) for voices in self._shelves_of(encoder_id, tenant))
 
-    def apply(self, shelves: Iterable[Shelf], removed: Iterable[str] = ()) -> None:
-        """Adds or replaces the voices on the shelves, then drops the removed speakers."""
+    def apply(self, shelves: Iterable[Shelf], removed: Iterable[str] = (), adopt: bool = False) -> None:
+        """Adds or replaces the voices on the shelves, then drops the removed speakers.
+
+        With `adopt` the caller forgets the shelves, whose arrays the index may then change and grow.
+        """
+        gone = SpeakerIds.of(removed)
         with self._turn.alone():
             for shelf in shelves:
-                self._drop(shelf.speaker_ids)
-                self._add(shelf)
-            self._drop(removed)
+                self._drop(SpeakerIds.of(shelf.speaker_ids))
+                self._add(shelf, adopt)
+            self._drop(gone)
 
     def clear(self) -> None:
         """Drops every voice."""
@@ -87,8 +93,26 @@ class SpeakerIndex:
         found: dict[str, int] = {}
         with self._turn.shared():
             for voices in self._shelves.values():
-                found |= voices.rows.revisions()
+                ids = SpeakerIds(voices.rows.keys()).spell()
+                found.update(zip(ids, voices.rows.revisions().tolist(), strict=True))
         return found
+
+    def holds(self, speaker_ids: SpeakerIds, revisions: IntArray) -> bool:
+        """Whether the index holds exactly these voices; in the rarest of cases it says no though it does.
+
+        Shapes: revisions int64 (n,).
+        """
+        with self._turn.shared():
+            shelves = [(voices.rows.keys(), voices.rows.revisions()) for voices in self._shelves.values()]
+        if sum(len(keys) for keys, _ in shelves) != len(speaker_ids):
+            return False
+        if not shelves:
+            return True
+        mine, of_mine = (np.concatenate(parts) for parts in zip(*shelves, strict=True))
+        # Two ids of one hash may come in either order.
+        here, there = np.argsort(hashed(mine)), np.argsort(hashed(speaker_ids.keys))
+        same = np.array_equal(mine[here], speaker_ids.keys[there])
+        return same and np.array_equal(of_mine[here], revisions[there])
 
     def shelves(self) -> list[Shelf]:
         """A copy of everything."""
@@ -164,19 +188,25 @@ class SpeakerIndex:
             if self._shelves.get(encoder_id) is voices and voices.rows.n_numbers > numbers[-1]:
                 voices.take(coarse, numbers)
 
-    def _add(self, shelf: Shelf) -> None:
-        if not shelf.speaker_ids:
+    def _add(self, shelf: Shelf, adopt: bool) -> None:
+        if not len(shelf.speaker_ids):
             return
         voices = self._shelves.setdefault(shelf.encoder_id, _Voices(VectorRows(shelf.vectors.shape[1])))
-        voices.add(shelf)
+        voices.add(shelf, adopt)
 
-    def _drop(self, speaker_ids: Iterable[str]) -> None:
-        ids = set(speaker_ids)
+    def _drop(self, speaker_ids: SpeakerIds) -> None:
+        if not len(speaker_ids):
+            return
+        table: IdTable | None = None
         for name, voices in list(self._shelves.items()):
-            mine = voices.rows.among(ids)
-            if not mine:
+            if len(speaker_ids) <= len(voices.rows):
+                rows = voices.rows.rows_of(speaker_ids)
+            else:
+                table = table or IdTable.of(speaker_ids)
+                rows = voices.rows.rows_among(table)
+            if not len(rows):
                 continue
-            voices.drop(mine, self._exact_below * _KEEP_SHARE)
+            voices.drop(rows, self._exact_below * _KEEP_SHARE)
             if not len(voices.rows):
                 del self._shelves[name]
 
@@ -195,24 +225,24 @@ class _Voices:
         self.rows = rows
         self.coarse: CoarseIndex | None = None
 
-    def add(self, shelf: Shelf) -> None:
+    def add(self, shelf: Shelf, adopt: bool) -> None:
         first = not self.rows.n_numbers
-        numbers = self.rows.append(shelf.speaker_ids, shelf.revisions, shelf.vectors)
+        numbers = self.rows.append(shelf.speaker_ids, shelf.revisions, shelf.vectors, adopt)
         if first and shelf.coarse is not None:
             # Their numbers are rows, and so are those that a first shelf is given.
             self.coarse = CoarseIndex.from_bytes(shelf.coarse, len(numbers))
         elif self.coarse is not None:
             self.coarse.add(numbers, np.ascontiguousarray(shelf.vectors))
 
-    def drop(self, speaker_ids: Iterable[str], keep_codes_above: float) -> None:
-        gone = self.rows.remove(speaker_ids)
+    def drop(self, rows: IntArray, keep_codes_above: float) -> None:
+        gone = self.rows.remove(rows)
         if self.rows.n_numbers > _MAX_GONE_NUMBERS + 2 * len(self.rows):
             self.rows.renumber()
             self.coarse = None
         if self.coarse is None or len(self.rows) < keep_codes_above:
             self.coarse = None
         else:
-            self.coarse.remove(gone)
+            self.coarse.remove(gone, self.rows.n_numbers)
 
     def lacks_codes(self, exact_below: int) -> bool:
         if self.coarse is None:
@@ -222,7 +252,7 @@ class _Voices:
     def take(self, coarse: CoarseIndex, coded: IntArray) -> None:
         """The codes, made good for what came and went while they were made."""
         row_of_number = self.rows.rows_of_numbers()
-        coarse.remove(coded[row_of_number[coded] < 0])
+        coarse.remove(coded[row_of_number[coded] < 0], self.rows.n_numbers)
         now = self.rows.numbers()
         coarse.add(*self.rows.vectors_of(now[~np.isin(now, coded)]))
         self.coarse = coarse
@@ -259,9 +289,9 @@ class _Voices:
 
 def check_library() -> None:
     """Runs one search, so that a broken FAISS is found at start. Raises: StoreUnavailable."""
-    names: Sequence[str] = ("x", "y", "z")
+    names = [str(uuid.UUID(int=number)) for number in range(3)]
     index = SpeakerIndex()
-    index.apply([Shelf("self-test", tuple(names), np.zeros(3, dtype=np.int64), np.eye(3, dtype=np.float32))])
+    index.apply([Shelf("self-test", names, np.zeros(3, dtype=np.int64), np.eye(3, dtype=np.float32))])
     hits = index.search(np.array([0.0, 0.8, 0.6], dtype=np.float32), "self-test", 3)
-    if [hit.speaker_id for hit in hits] != ["y", "z", "x"] or abs(hits[0].cosine - 0.8) > 1e-6:
+    if [hit.speaker_id for hit in hits] != [names[1], names[2], names[0]] or abs(hits[0].cosine - 0.8) > 1e-6:
         raise StoreUnavailable("store_unavailable", "FAISS gives wrong neighbours: reinstall faiss-cpu")

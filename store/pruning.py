@@ -1,49 +1,65 @@
 """Which speakers go. Pure: no clock, no database; `store.removing` applies the choice in one transaction."""
 
-import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Set
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import NamedTuple
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+from numpy.typing import NDArray
 
 from store.errors import BadArgument
+from store.ids import IdTable, IntArray, SpeakerIds
 from store.types import PrunePolicy, PruneReport, PurgeReceipt
 
 # Beyond this `timedelta` overflows and nothing could be that old anyway.
 MAX_DAYS = 1e6
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Near = Mapping[str, Collection[str]]
-
-
-class Candidate(NamedTuple):
-    """What pruning knows of a speaker. A speaker that was never used counts as used when it was created.
-
-    `coherence` is None where the enrolment did not report it. A tuple, because a store may have a million.
-    """
-
-    speaker_id: str
-    name: str
-    created_at: datetime
-    last_used_at: datetime | None
-    pinned: bool
-    n_bytes: int
-    encoder_id: str = ""
-    speech_s: float = math.inf
-    coherence: float | None = None
-
-    @property
-    def used_at(self) -> datetime:
-        return self.last_used_at or self.created_at
+Texts = NDArray[np.object_]
+_REASONS = ("", "unused", "old", "retired_encoder", "low_quality", "duplicate", "over_count", "over_bytes")
+_STAYS = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Victim:
-    """A speaker to remove, and which condition says so.
+class Candidates:
+    """What pruning knows of all speakers, a column for each fact, because a store may have a million.
 
-    Reasons: unused, old, low_quality, retired_encoder, duplicate, over_count, over_bytes.
+    Times are microseconds since 1970; a speaker that was never used counts as used when it was created.
+    `coherence` is NaN where the enrolment did not report it. A column that the policy does not ask for is empty.
+    Shapes: each (n,); names and encoder_ids object, times and n_bytes int64, pinned bool, the others float64.
     """
 
-    candidate: Candidate
-    reason: str
+    ids: SpeakerIds
+    names: Texts
+    created_us: IntArray
+    used_us: IntArray
+    pinned: NDArray[np.bool_]
+    n_bytes: IntArray
+    encoder_ids: Texts
+    speech_s: NDArray[np.float64]
+    coherence: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def parted(self, victims: "Victims") -> tuple[list[str], list[str]]:
+        """The ids of the victims, in order, and those of all others."""
+        stays = np.ones(len(self), bool)
+        stays[victims.rows] = False
+        going = self.ids.keys[~stays]
+        first, second = going.T
+        return SpeakerIds(going[np.lexsort((second, first))]).spell(), SpeakerIds(self.ids.keys[stays]).spell()
+
+
+@dataclass(frozen=True, slots=True)
+class Victims:
+    """The speakers to remove, most recently used first, and for each which condition says so.
+
+    Reasons: unused, old, low_quality, retired_encoder, duplicate, over_count, over_bytes. Shapes: rows int64 (n,).
+    """
+
+    rows: IntArray
+    reasons: list[str]
 
 
 def check_policy(policy: PrunePolicy) -> PrunePolicy:
@@ -68,86 +84,106 @@ def check_policy(policy: PrunePolicy) -> PrunePolicy:
 
 
 def choose(
-    candidates: Iterable[Candidate],
+    candidates: Candidates,
     policy: PrunePolicy,
     now: datetime,
     in_use: Set[str] = frozenset(),
     near: Near | None = None,
-) -> tuple[Victim, ...]:
-    """The victims, most recently used first. Pinned speakers and those in use never go, nor count to those kept.
+) -> Victims:
+    """The victims. Pinned speakers and those in use never go, nor count to those kept.
 
     `near` gives, for a speaker, those that sound the same; of them the one used last stays.
     """
-    fixed, loose = _parted(candidates, in_use)
-    loose.sort(key=lambda each: (each.used_at, each.speaker_id), reverse=True)
-    kept = {each.speaker_id for each in fixed}
-    n_kept = n_bytes = 0
-    victims = []
-    own_reasons, near = _own_reasons(policy, now), near or {}
-    for each in loose:
-        reason = next((name for name, applies in own_reasons if applies(each)), None)
-        reason = reason or _reason_beside(each, kept, near) or _reason_of_room(each, n_kept, n_bytes, policy)
-        if reason is not None:
-            victims.append(Victim(each, reason))
-            continue
-        kept.add(each.speaker_id)
-        n_kept, n_bytes = n_kept + 1, n_bytes + each.n_bytes
-    return tuple(victims)
+    loose = ~candidates.pinned & (IdTable.of(SpeakerIds.of(in_use)).find(candidates.ids.keys) < 0)
+    first, second = candidates.ids.keys.T
+    order = np.lexsort((second, first, candidates.used_us))[::-1]
+    order = order[loose[order]]
+    reasons = _own_reasons(candidates, policy, now)
+    rest = order[reasons[order] == _STAYS]
+    if near or policy.keep_bytes is not None:
+        _choose_one_by_one(candidates, policy, rest, ~loose, near or {}, reasons)
+    elif policy.keep_newest_used is not None:
+        reasons[rest[policy.keep_newest_used :]] = _REASONS.index("over_count")
+    rows = order[reasons[order] != _STAYS]
+    return Victims(rows, [_REASONS[code] for code in reasons[rows].tolist()])
 
 
 def report(
     dry_run: bool,
-    candidates: Sequence[Candidate],
-    victims: Sequence[Victim],
+    candidates: Candidates,
+    victims: Victims,
     n_orphans: int = 0,
     receipt: PurgeReceipt | None = None,
 ) -> PruneReport:
     """What was removed, or would be."""
+    ids = SpeakerIds(candidates.ids.keys[victims.rows]).spell()
     return PruneReport(
         dry_run=dry_run,
-        victims=tuple((victim.candidate.speaker_id, victim.candidate.name, victim.reason) for victim in victims),
-        kept=len(candidates) - len(victims),
-        freed_bytes=sum(victim.candidate.n_bytes for victim in victims),
+        victims=tuple(zip(ids, candidates.names[victims.rows].tolist(), victims.reasons, strict=True)),
+        kept=len(candidates) - len(ids),
+        freed_bytes=int(candidates.n_bytes[victims.rows].sum()),
         n_orphans=n_orphans,
         receipt=receipt,
     )
 
 
-def _parted(candidates: Iterable[Candidate], in_use: Set[str]) -> tuple[list[Candidate], list[Candidate]]:
-    fixed: list[Candidate] = []
-    loose: list[Candidate] = []
-    for each in candidates:
-        (fixed if each.pinned or each.speaker_id in in_use else loose).append(each)
-    return fixed, loose
+def microseconds(span: timedelta) -> int:
+    """The span, in the unit of the columns."""
+    return span // timedelta(microseconds=1)
 
 
-def _own_reasons(policy: PrunePolicy, now: datetime) -> list[tuple[str, Callable[[Candidate], bool]]]:
-    """Each condition that the policy sets on a speaker alone, by the reason that it gives."""
-    found: list[tuple[str, Callable[[Candidate], bool]]] = []
-    if (unused_days := policy.unused_for_days) is not None:
-        unused = timedelta(days=unused_days)
-        found.append(("unused", lambda each: now - each.used_at > unused))
-    if (old_days := policy.older_than_days) is not None:
-        old = timedelta(days=old_days)
-        found.append(("old", lambda each: now - each.created_at > old))
-    if retired := frozenset(policy.retired_encoders):
-        found.append(("retired_encoder", lambda each: each.encoder_id in retired))
-    if (least_s := policy.speech_below_s) is not None:
-        found.append(("low_quality", lambda each: each.speech_s < least_s))
-    if (least := policy.coherence_below) is not None:
-        found.append(("low_quality", lambda each: (each.coherence or 1.0) < least))
-    return found
+def _own_reasons(candidates: Candidates, policy: PrunePolicy, now: datetime) -> NDArray[np.int8]:
+    """For each speaker the first condition on it alone that applies."""
+    now_us = microseconds(now - EPOCH)
+    applies: list[tuple[str, NDArray[np.bool_]]] = []
+    if policy.unused_for_days is not None:
+        unused = microseconds(timedelta(days=policy.unused_for_days))
+        applies.append(("unused", now_us - candidates.used_us > unused))
+    if policy.older_than_days is not None:
+        old = microseconds(timedelta(days=policy.older_than_days))
+        applies.append(("old", now_us - candidates.created_us > old))
+    if policy.retired_encoders:
+        applies.append(("retired_encoder", np.isin(candidates.encoder_ids.astype(str), policy.retired_encoders)))
+    if policy.speech_below_s is not None:
+        applies.append(("low_quality", candidates.speech_s < policy.speech_below_s))
+    if policy.coherence_below is not None:
+        # One that was not reported is below nothing.
+        applies.append(("low_quality", candidates.coherence < policy.coherence_below))
+    reasons = np.full(len(candidates), _STAYS, np.int8)
+    for name, rows in reversed(applies):
+        reasons[rows] = _REASONS.index(name)
+    return reasons
 
 
-def _reason_beside(candidate: Candidate, kept: Set[str], near: Near) -> str | None:
-    if not near:
-        return None
-    return "duplicate" if any(other in kept for other in near.get(candidate.speaker_id, ())) else None
+def _choose_one_by_one(
+    candidates: Candidates,
+    policy: PrunePolicy,
+    rows: IntArray,
+    fixed: NDArray[np.bool_],
+    near: Near,
+    reasons: NDArray[np.int8],
+) -> None:
+    """Writes the reasons of those who go because of others, used last first."""
+    ids = candidates.ids.spell()
+    kept = {ids[row] for row in np.flatnonzero(fixed).tolist()} if near else set()
+    n_kept = n_bytes = 0
+    for row in rows.tolist():
+        own_bytes = int(candidates.n_bytes[row])
+        reason = _reason_beside(ids[row], kept, near) or _reason_of_room(own_bytes, n_kept, n_bytes, policy)
+        if reason is not None:
+            reasons[row] = _REASONS.index(reason)
+            continue
+        kept.add(ids[row])
+        n_kept, n_bytes = n_kept + 1, n_bytes + own_bytes
 
 
-def _reason_of_room(candidate: Candidate, n_kept: int, n_bytes: int, policy: PrunePolicy) -> str | None:
+def _reason_beside(speaker_id: str, kept: Set[str], near: Near) -> str | None:
+    return "duplicate" if any(other in kept for other in near.get(speaker_id, ())) else None
+
+
+def _reason_of_room(own_bytes: int, n_kept: int, n_bytes: int, policy: PrunePolicy) -> str | None:
     if policy.keep_newest_used is not None and n_kept >= policy.keep_newest_used:
         return "over_count"
-    if policy.keep_bytes is not None and n_bytes + candidate.n_bytes > policy.keep_bytes:
+    if policy.keep_bytes is not None and n_bytes + own_bytes > policy.keep_bytes:
         return "over_bytes"
     return None

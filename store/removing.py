@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from store import checks
 from store.core import StoreCore
-from store.pruning import Candidate, Near, Victim, check_policy, choose, report
+from store.pruning import Candidates, Near, Victims, check_policy, choose, report
 from store.speakers import SpeakerRepository
 from store.types import AuditLine, DeletedSpeaker, PrunePolicy, PruneReport, PurgeReceipt, Speaker
 from store.unit_of_work import UnitOfWork
@@ -82,9 +82,9 @@ class Removing(StoreCore):
         with self._database.write_many() as unit:
             candidates, _ = self._candidates(unit.speakers, policy)
             victims = self._choose(candidates, policy, when, near)
-            ids = [victim.candidate.speaker_id for victim in victims]
+            ids, staying = candidates.parted(victims)
             # A schedule that finds nobody, every minute, is nothing to note.
-            receipt, consents = self._remove(unit, ids, actor, "prune", at_once=False) if ids else (None, [])
+            receipt, consents = self._remove(unit, ids, actor, "prune", False, staying) if ids else (None, [])
             n_orphans = unit.speakers.remove_orphans() if policy.orphans else 0
         self._after(ids, receipt, consents)
         return report(False, candidates, victims, n_orphans, receipt)
@@ -95,13 +95,19 @@ class Removing(StoreCore):
         return self._database.read_all(lambda unit: unit.ledger.lines(limit))
 
     def _remove(
-        self, unit: UnitOfWork, ids: Sequence[str], actor: str, action: str, at_once: bool
+        self,
+        unit: UnitOfWork,
+        ids: Sequence[str],
+        actor: str,
+        action: str,
+        at_once: bool,
+        staying: Sequence[str] | None = None,
     ) -> tuple[PurgeReceipt | None, list[str]]:
         """The receipt, where they are gone for good, and the ids of the consents that went with them."""
         now, to_trash = datetime.now(UTC), self._config.grace_s > 0 and not at_once
         if to_trash:
             unit.trash.copy(ids, now, now + timedelta(seconds=self._config.grace_s))
-        n_clips = unit.speakers.remove(ids, unit.revision)
+        n_clips = unit.speakers.remove(ids, unit.revision, staying)
         self.jobs.end_of_speakers(unit, ids)
         if to_trash:
             unit.ledger.note(actor, action, len(ids), n_clips)
@@ -122,13 +128,10 @@ class Removing(StoreCore):
         self._follower.follow()
         return self._index.near(policy.duplicates_above)
 
-    def _candidates(self, speakers: SpeakerRepository, policy: PrunePolicy) -> tuple[tuple[Candidate, ...], int]:
-        candidates = tuple(speakers.candidates(with_coherence=policy.coherence_below is not None))
-        return candidates, speakers.count_orphans() if policy.orphans else 0
+    def _candidates(self, speakers: SpeakerRepository, policy: PrunePolicy) -> tuple[Candidates, int]:
+        return speakers.candidates(policy), speakers.count_orphans() if policy.orphans else 0
 
-    def _choose(
-        self, candidates: Sequence[Candidate], policy: PrunePolicy, now: datetime, near: Near
-    ) -> tuple[Victim, ...]:
+    def _choose(self, candidates: Candidates, policy: PrunePolicy, now: datetime, near: Near) -> Victims:
         return choose(candidates, policy, now, self._pool.held(), near)
 
 
@@ -141,7 +144,7 @@ def _erase_consents(unit: UnitOfWork, speaker_ids: Sequence[str], actor: str) ->
 
 def _receipt(unit: UnitOfWork, ids: Sequence[str], n_clips: int, actor: str, action: str) -> PurgeReceipt:
     """The receipt, which the audit keeps too."""
-    digest = hashlib.sha256("".join(f"{each}\n" for each in sorted(ids)).encode()).hexdigest()
+    digest = hashlib.sha256("\n".join([*sorted(ids), ""]).encode()).hexdigest()
     receipt = PurgeReceipt(
         id=str(uuid.uuid4()),
         at=datetime.now(UTC),

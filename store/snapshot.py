@@ -11,13 +11,16 @@ import os
 import time
 import uuid
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from store.ids import SpeakerIds
 from store.rows import Shelf
 from store.voices import Position
 
@@ -26,6 +29,9 @@ FORMAT = "voicekin-index-2"
 _STALE_S = 3600.0
 _DIGEST_BYTES = 65
 _HEADER_BYTES = 2**20
+_BYTES_PER_READ = 2**23
+_SIZES = ("count", "width", "coarse_bytes")
+Number = TypeVar("Number", bound=np.generic)
 
 
 class SnapshotDamaged(Exception):
@@ -49,15 +55,11 @@ class SnapshotFile:
     def read(self) -> Snapshot | None:
         """The snapshot, None if there is none. Raises: SnapshotDamaged, OSError."""
         try:
-            data = self.path.read_bytes()
+            file = self.path.open("rb")
         except FileNotFoundError:
             return None
-        if data[: _DIGEST_BYTES - 1] != hashlib.sha256(data[_DIGEST_BYTES:]).hexdigest().encode():
-            raise SnapshotDamaged("the checksum does not match")
-        end = data.index(b"\n", _DIGEST_BYTES) + 1
-        header = _header(data[_DIGEST_BYTES:end])
-        shelves = tuple(_read_shelves(header["shelves"], memoryview(data)[end:]))
-        return Snapshot(Position(header["store_id"], header["revision"]), shelves)
+        with file, ThreadPoolExecutor(1) as beside:
+            return _read(file, beside)
 
     def write(self, snapshot: Snapshot) -> None:
         """Replaces the file, unless it is already as new. Raises: OSError."""
@@ -116,7 +118,7 @@ class SnapshotFile:
 def _pieces(snapshot: Snapshot) -> Iterator[bytes | memoryview]:
     body = [_header_line(snapshot)]
     for shelf in snapshot.shelves:
-        body.append(bytes.fromhex("".join(shelf.speaker_ids).replace("-", "")))
+        body.append(SpeakerIds.of(shelf.speaker_ids).to_bytes())
         body.append(shelf.revisions.astype("<i8").tobytes())
         body.append(shelf.vectors.astype("<f4", copy=False).data.cast("B"))
         body.append(shelf.coarse or b"")
@@ -155,30 +157,58 @@ def _header(line: bytes) -> dict[str, Any]:
     return header
 
 
-def _read_shelves(headers: Sequence[dict[str, Any]], body: memoryview) -> Iterator[Shelf]:
-    start = 0
-    for header in headers:
-        count, width = header["count"], header["width"]
-        ids, revisions, stop = start + 16 * count, start + 24 * count, start + 24 * count + 4 * count * width
-        end = stop + header["coarse_bytes"]
-        yield Shelf(
-            header["encoder_id"],
-            _spell_ids(body[start:ids]),
-            np.frombuffer(body[ids:revisions], dtype="<i8"),
-            np.frombuffer(body[revisions:stop], dtype="<f4").reshape(count, width),
-            body[stop:end] if end > stop else None,
-        )
-        start = end
+def _read(file: BinaryIO, beside: ThreadPoolExecutor) -> Snapshot:
+    digest = file.read(_DIGEST_BYTES)
+    line = file.readline(_HEADER_BYTES)
+    header = _header(line)
+    reader = _Reader(file, beside, line)
+    try:
+        # Before any memory is taken for it: the header is not checked yet.
+        n_bytes = sum(each["count"] * (24 + 4 * each["width"]) + each["coarse_bytes"] for each in header["shelves"])
+        whole = n_bytes == os.fstat(file.fileno()).st_size - file.tell()
+        if not whole or any(each[name] < 0 for each in header["shelves"] for name in _SIZES):
+            raise SnapshotDamaged("the size does not match")
+        shelves = tuple(_read_shelf(each, reader) for each in header["shelves"])
+        position = Position(header["store_id"], header["revision"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise SnapshotDamaged("the header makes no sense") from error
+    if digest[: _DIGEST_BYTES - 1] != reader.digest().encode():
+        raise SnapshotDamaged("the checksum does not match")
+    return Snapshot(position, shelves)
 
 
-def _spell_ids(data: memoryview) -> tuple[str, ...]:
-    """The ids in 36 characters each; a million of them in a fraction of a second."""
-    digits = np.frombuffer(data.hex().encode(), np.uint8).reshape(-1, 32)
-    spelt = np.full((len(digits), 36), ord("-"), np.uint8)
-    for start, stop in ((0, 8), (8, 12), (12, 16), (16, 20), (20, 32)):
-        n_dashes = (start >= 8) + (start >= 12) + (start >= 16) + (start >= 20)
-        spelt[:, start + n_dashes : stop + n_dashes] = digits[:, start:stop]
-    return tuple(spelt.view("S36").ravel().astype("U36").tolist())
+def _read_shelf(header: dict[str, Any], reader: "_Reader") -> Shelf:
+    count, width = header["count"], header["width"]
+    ids = reader.fill(np.empty((count, 2), ">u8"))
+    revisions = reader.fill(np.empty(count, "<i8"))
+    vectors = reader.fill(np.empty((count, width), "<f4"))
+    coarse = reader.fill(np.empty(header["coarse_bytes"], np.uint8)).data if header["coarse_bytes"] else None
+    return Shelf(header["encoder_id"], SpeakerIds(ids.astype(np.uint64)), revisions, vectors, coarse)
+
+
+class _Reader:
+    """Reads arrays straight into their memory, and digests beside what it has just read."""
+
+    def __init__(self, file: BinaryIO, beside: ThreadPoolExecutor, first: bytes) -> None:
+        self._file, self._beside, self._digest = file, beside, hashlib.sha256(first)
+        self._work: Future[None] | None = None
+
+    def fill(self, array: NDArray[Number]) -> NDArray[Number]:
+        """The array, read whole. Raises: SnapshotDamaged, OSError."""
+        data = array.reshape(-1).view(np.uint8).data
+        for start in range(0, len(data), _BYTES_PER_READ):
+            piece = data[start : start + _BYTES_PER_READ]
+            if self._file.readinto(piece) != len(piece):  # type: ignore[attr-defined]
+                raise SnapshotDamaged("the file ends too early")
+            # One behind the other, in the order of the file.
+            self._work = self._beside.submit(self._digest.update, piece)
+        return array
+
+    def digest(self) -> str:
+        """Of all that was read, and of what came first."""
+        if self._work is not None:
+            self._work.result()
+        return self._digest.hexdigest()
 
 
 def _sync_folder(folder: Path) -> None:

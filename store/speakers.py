@@ -1,20 +1,20 @@
 """The repository: speakers in and out of the tables, inside a transaction that someone else opened."""
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from sqlalchemy import ColumnElement, case, delete, func, insert, literal, null, or_, select, tuple_, update
+from sqlalchemy import ColumnElement, case, delete, func, insert, literal, or_, select, tuple_, update
 
 from store.bulk import MANY, remove_many
+from store.candidates import read_candidates
 from store.checks import as_speaker_id, mean_vector, name_key, read_cursor, write_cursor
 from store.errors import BadArgument, BadVector, NameTaken
-from store.pruning import Candidate
+from store.pruning import Candidates
 from store.tables import ClipRow, EncoderRow, SpeakerRow, TombstoneRow, UsageRow, UtcDateTime
 from store.tenants import of_tenant, tenant_of
-from store.types import ClipRecord, NewSpeaker, Owner, Page, Speaker, SpeakerRecord
+from store.types import ClipRecord, NewSpeaker, Owner, Page, PrunePolicy, Speaker, SpeakerRecord
 from store.voices import (
-    ROWS_PER_FETCH,
     VoiceQueries,
     affected,
     chunks,
@@ -163,10 +163,13 @@ class SpeakerRepository(VoiceQueries):
         row.updated_at = datetime.now(UTC)
         return speaker_of(row)
 
-    def remove(self, speaker_ids: Sequence[str], revision: int) -> int:
-        """Deletes every row of these speakers and leaves their tombstones; how many clips there were."""
+    def remove(self, speaker_ids: Sequence[str], revision: int, staying: Sequence[str] | None = None) -> int:
+        """Deletes every row of these speakers and leaves their tombstones; how many clips there were.
+
+        `staying` are all others, where the caller knows them.
+        """
         if len(speaker_ids) >= MANY:
-            return remove_many(self._session, speaker_ids, revision)
+            return remove_many(self._session, speaker_ids, staying, revision)
         n_clips = 0
         for ids in chunks(speaker_ids):
             n_clips += affected(self._session, delete(ClipRow).where(ClipRow.speaker_id.in_(ids)))
@@ -207,26 +210,9 @@ class SpeakerRepository(VoiceQueries):
             statement = update(UsageRow).where(UsageRow.speaker_id == speaker_id).values(values)
             self._session.execute(statement, execution_options={"synchronize_session": False})
 
-    def candidates(self, with_coherence: bool) -> Iterator[Candidate]:
-        """Every speaker, as pruning sees it; of the reports, which are long, only what is asked for."""
-        coherence = SpeakerRow.report["coherence"].as_float() if with_coherence else null()
-        statement = (
-            select(
-                SpeakerRow.id,
-                SpeakerRow.name,
-                SpeakerRow.created_at,
-                UsageRow.last_used_at,
-                SpeakerRow.pinned,
-                # The mean and the clips are vectors of one width.
-                func.length(SpeakerRow.vector) * (1 + SpeakerRow.n_clips),
-                SpeakerRow.encoder_id,
-                SpeakerRow.speech_s,
-                coherence,
-            )
-            .join(UsageRow, UsageRow.speaker_id == SpeakerRow.id)
-            .execution_options(yield_per=ROWS_PER_FETCH)
-        )
-        yield from map(Candidate._make, self._session.execute(statement))
+    def candidates(self, policy: PrunePolicy) -> Candidates:
+        """Every speaker, as pruning sees it."""
+        return read_candidates(self._session, policy)
 
     def _row(self, speaker_id: str) -> SpeakerRow:
         row = self._session.get(SpeakerRow, required_id(speaker_id))

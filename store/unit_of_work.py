@@ -11,7 +11,15 @@ from sqlalchemy import Connection, Engine, text, update
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
-from store.connections import WRITING, connect, overwrite_removed, refilling, translated_faults
+from store.connections import (
+    WRITING,
+    connect,
+    is_marked,
+    overwrite_removed,
+    refilling,
+    rewrite_marked,
+    translated_faults,
+)
 from store.consents import ConsentRepository
 from store.errors import StoreUnavailable
 from store.jobs_rows import JobRepository
@@ -144,6 +152,17 @@ class Database:
         """Leaves nothing of what was removed in SQLite's files; not while others read. Raises: StoreUnavailable."""
         with self._take_turn(), translated_faults():
             overwrite_removed(self.engine)
+
+    @property
+    def is_marked(self) -> bool:
+        """Whether a removal has left a file to rewrite, which `rewrite_marked` does. Raises: StoreUnavailable."""
+        with translated_faults():
+            return is_marked(self.engine)
+
+    def rewrite_marked(self) -> None:
+        """The longer half of `overwrite_removed`, which may go on while others read. Raises: StoreUnavailable."""
+        with self._take_turn(), translated_faults():
+            rewrite_marked(self.engine)
 
     def seen_by(self, tenant: str | None, actor: str = "") -> Self:
         """The same database, in which only this tenant's speakers and jobs are; all with None."""

@@ -10,6 +10,8 @@ from sqlalchemy.orm import Session
 
 from store.checks import as_speaker_id
 from store.errors import SpeakerNotFound
+from store.ids import IntArray, SpeakerIds
+from store.packing import packed_rows
 from store.tables import ClipRow, SpeakerRow, StateRow, TombstoneRow, TrashedClipRow
 from store.types import ClipRecord, FloatArray, NewSpeaker, Speaker, SpeakerRecord
 
@@ -97,18 +99,18 @@ class VoiceQueries:
         statement = _VOICES.where(SpeakerRow.encoder_id == encoder_id).order_by(SpeakerRow.id).limit(limit)
         return [_voice(*row) for row in self._session.execute(statement)]
 
-    def removed_since(self, revision: int) -> dict[str, int]:
-        """The speakers that went after the revision, and when."""
-        statement = select(TombstoneRow.speaker_id, TombstoneRow.revision).where(TombstoneRow.revision > revision)
-        return dict(self._session.execute(statement).all())
+    def removed_since(self, revision: int) -> tuple[SpeakerIds, int]:
+        """The speakers that went after the revision, and when the last of them did; 0 where nobody went."""
+        ids, revisions = packed_rows(self._session, "tombstones", "speaker_id", revision)
+        return ids, int(revisions.max()) if len(revisions) else 0
 
     def is_gone(self, speaker_id: str) -> bool:
         """Whether the speaker was here and went."""
         return self._session.get(TombstoneRow, speaker_id) is not None
 
-    def revisions(self) -> dict[str, int]:
-        """Every speaker's revision."""
-        return dict(self._session.execute(select(SpeakerRow.id, SpeakerRow.revision)).all())
+    def revisions(self) -> tuple[SpeakerIds, IntArray]:
+        """Every speaker, of all tenants, and its revision. Shapes: int64 (n,)."""
+        return packed_rows(self._session, "speakers", "id", -1)
 
     def existing(self, speaker_ids: Iterable[str]) -> dict[str, tuple[str, int]]:
         """Name and revision of those of the speakers that exist."""

@@ -3,6 +3,7 @@
 import hashlib
 import shutil
 import tempfile
+import uuid
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -230,7 +231,7 @@ TestStore = StoreMachine.TestCase
 def test_the_index_is_brute_force(steps: list[tuple[bool, int]], query: int, k: int) -> None:
     index, model = SpeakerIndex(), dict[str, FloatArray]()
     for step, (adds, number) in enumerate(steps):
-        speaker_id = f"speaker {number}"
+        speaker_id = str(uuid.UUID(int=number))
         if adds:
             vector = unit_vector(number + step)
             index.apply([Shelf("e", (speaker_id,), np.array([step]), vector[np.newaxis])])

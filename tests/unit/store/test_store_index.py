@@ -126,7 +126,11 @@ class TestManyVoices:
     def test_codes_find_nearly_all_and_cosines_are_exact(self, index: SpeakerIndex) -> None:
         assert self.recall(index, dict(enumerate(self.vectors(1, self.N)))) >= self.RECALL
 
-    def test_what_comes_and_goes_after_the_codes_were_made_is_followed(self, index: SpeakerIndex) -> None:
+    @pytest.mark.parametrize("many", [1, 10**6])
+    def test_what_comes_and_goes_after_the_codes_were_made_is_followed(
+        self, many: int, index: SpeakerIndex, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("store.coarse._MANY", many)
         there = dict(enumerate(self.vectors(1, self.N)))
         fresh = range(self.N, self.N + 500)
         index.apply([self.shelf(fresh, self.vectors(2, 500))], map(name, range(0, 1000, 2)))

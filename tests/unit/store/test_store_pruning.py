@@ -1,25 +1,55 @@
 """The choice of victims, which knows neither clock nor database."""
 
 import math
+import uuid
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
+import numpy as np
 import pytest
 
 from store.errors import BadArgument
-from store.pruning import Candidate, check_policy, choose
+from store.ids import SpeakerIds
+from store.pruning import EPOCH, Candidates, check_policy, choose, microseconds
 from store.types import PrunePolicy
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
 
+class Candidate(NamedTuple):
+    name: str
+    created_at: datetime
+    used_at: datetime
+    pinned: bool
+
+
 def candidate(name: str, age_days: float, unused_days: float | None = None, pinned: bool = False) -> Candidate:
-    used = None if unused_days is None else NOW - timedelta(days=unused_days)
-    return Candidate(name, name, NOW - timedelta(days=age_days), used, pinned, 100)
+    used = age_days if unused_days is None else unused_days
+    return Candidate(name, NOW - timedelta(days=age_days), NOW - timedelta(days=used), pinned)
+
+
+def id_of(name: str) -> str:
+    return str(uuid.uuid5(uuid.NAMESPACE_DNS, name))
+
+
+def columns(candidates: list[Candidate]) -> Candidates:
+    names, created_at, used_at, pinned = zip(*candidates, strict=True)
+    return Candidates(
+        SpeakerIds.of(list(map(id_of, names))),
+        np.array(names, np.object_),
+        np.array([microseconds(at - EPOCH) for at in created_at]),
+        np.array([microseconds(at - EPOCH) for at in used_at]),
+        np.array(pinned),
+        np.full(len(names), 100),
+        np.empty(0, np.object_),
+        np.empty(0),
+        np.empty(0),
+    )
 
 
 def chosen(candidates: list[Candidate], **policy: float) -> list[tuple[str, str]]:
-    victims = choose(candidates, PrunePolicy(**policy), NOW)  # type: ignore[arg-type]
-    return sorted((victim.candidate.name, victim.reason) for victim in victims)
+    victims = choose(columns(candidates), PrunePolicy(**policy), NOW)  # type: ignore[arg-type]
+    return sorted((candidates[row].name, reason) for row, reason in zip(victims.rows, victims.reasons, strict=True))
 
 
 def test_unused_counts_from_the_last_use_or_else_from_creation() -> None:
@@ -53,7 +83,18 @@ def test_conditions_are_united_and_each_victim_is_named_once() -> None:
 def test_pinned_and_held_never_go() -> None:
     voices = [candidate("pinned", 1000, pinned=True), candidate("held", 1000)]
     policy = PrunePolicy(unused_for_days=0, older_than_days=0, keep_newest_used=0)
-    assert choose(voices, policy, NOW, in_use={"held"}) == ()
+    assert choose(columns(voices), policy, NOW, in_use={id_of("held")}).reasons == []
+
+
+def test_all_at_once_and_one_by_one_keep_the_same() -> None:
+    """A bound in bytes that bounds nothing has each speaker looked at by itself."""
+    random = np.random.default_rng(3)
+    days = random.integers(0, 9, (200, 2)).tolist()
+    voices = [candidate(f"v{n}", 9 + age, used, pinned=n % 7 == 0) for n, (age, used) in enumerate(days)]
+    policy = {"keep_newest_used": 50, "unused_for_days": 7, "older_than_days": 16}
+    found = chosen(voices, **policy)
+    assert found == chosen(voices, **policy, keep_bytes=10**9)
+    assert {reason for _, reason in found} == {"unused", "old", "over_count"}
 
 
 @pytest.mark.parametrize(
