@@ -22,13 +22,22 @@ _CLIENT_SCOPES = frozenset({SPEAK, ENROL})
 class Caller:
     """Who calls, and what it may do. `key` is the store's, where it has one; `actor` is what the audit says.
 
-    `refusal` is what somebody without a key of ours is told who asks for more than is open to all.
+    `refusal` is what somebody without a key of ours is told who asks for more than is open to all. `configured` tells
+    configured keys apart and says nothing of them; it is empty for others.
     """
 
     scopes: frozenset[str]
     actor: str = "http"
     key: ApiKey | None = None
     refusal: AccessRefused | None = None
+    configured: str = ""
+
+    @property
+    def share(self) -> str:
+        """With whom it shares the engine: its tenant, or where that has no name, all who use its key."""
+        if self.key is None:
+            return self.configured
+        return share_of(self.key.terms.tenant) or f"key {self.key.id}"
 
     @property
     def owner(self) -> Owner:
@@ -57,8 +66,8 @@ class Access:
         is_admin = sum(hmac.compare_digest(digest, known) for known in self._admin) > 0
         is_client = sum(hmac.compare_digest(digest, known) for known in self._keys) > 0
         if is_admin:
-            return Caller(frozenset(SCOPES))
-        return Caller(_CLIENT_SCOPES) if is_client else None
+            return Caller(frozenset(SCOPES), configured="admin")
+        return Caller(_CLIENT_SCOPES, configured=f"configured {digest.hex()[:16]}") if is_client else None
 
     def caller(self, key: str | None, look_up: Callable[[str | None], KeyLook]) -> Caller:
         """The caller by its key, configured or the store's; anybody, where no key was ever made.
@@ -119,6 +128,11 @@ class KeyLog:
             later = self._uses.get(key_id, use)
             more = later.characters if later is not use else 0
             self._uses[key_id] = KeyUse(max(use.at, later.at), use.characters + more)
+
+
+def share_of(tenant: str) -> str:
+    """The share of a tenant by its name, empty for the one without."""
+    return f"tenant {tenant}" if tenant else ""
 
 
 def origin_allowed(headers: Mapping[str, str], origins: Collection[str]) -> bool:

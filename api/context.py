@@ -50,7 +50,8 @@ class Context:
             metrics=metrics,
             rates=RateLimiter(settings.rate_storage.get_secret_value(), metrics.rate_faults.inc),
             conversations=Conversations(settings.max_conversations, metrics.conversations),
-            speech=Workers(settings.max_requests, settings.max_requests),
+            # A thread for each place, also for those beyond the limit that keep a crowd from shutting others out.
+            speech=Workers(2 * settings.max_requests, settings.max_requests),
             enrolment=Workers(2, settings.max_requests),
             queries=Workers(8, settings.max_requests * 4),
             files=Workers(4, settings.max_requests),

@@ -8,9 +8,10 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from api.access import share_of
 from api.jobs_limits import RunnerConfig
 from api.jobs_speaking import JobRun
 from store.errors import StoreError
@@ -91,10 +92,8 @@ class JobRunner:
         with self._lock:
             self._held.add(job.id)
         try:
-            config = self._config
-            run = JobRun(
-                self._jobs, self._speaking, job, self._owner, config.max_bytes, self._stopping.is_set, self._count
-            )
+            speaking, max_bytes = replace(self._speaking, tenant=share_of(job.tenant)), self._config.max_bytes
+            run = JobRun(self._jobs, speaking, job, self._owner, max_bytes, self._stopping.is_set, self._count)
             ended = run.go()
         finally:
             with self._lock:

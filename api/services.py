@@ -37,7 +37,7 @@ _OWN_LETTERS = 12
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """The open rooms, joined."""
+    """The open rooms, joined. `share` is whose part of the engine and of the places is taken."""
 
     store: Store
     enrolment: Enrolment
@@ -48,11 +48,15 @@ class Services:
     jobs: Jobs
     job_files: JobFiles
     runner: JobRunner
+    share: str = ""
 
     def seen_by(self, caller: Caller, standings: Standings) -> Services:
         """The same rooms on the caller's behalf: only its tenant's speakers and jobs are there, its key pays."""
         store = self.store.seen_by(caller.owner)
-        enrolment, speaking = replace(self.enrolment, store=store), replace(self.speaking, store=store)
+        enrolment, speaking = (
+            replace(self.enrolment, store=store),
+            replace(self.speaking, store=store, tenant=caller.share),
+        )
         meter = Meter() if caller.key is None else KeyMeter(store, self.keys, caller.key, standings)
         return replace(
             self,
@@ -62,6 +66,7 @@ class Services:
             speaking=speaking,
             rendering=replace(self.rendering, speaking=speaking, meter=meter),
             jobs=replace(self.jobs, store=store, meter=meter),
+            share=caller.share,
         )
 
 

@@ -132,7 +132,10 @@ class Settings(BaseSettings):
     max_clips: int = Field(default=16, ge=1, le=1000, description="Most clips in one upload.")
     max_text_chars: int = Field(default=5000, ge=1, description="Longest text, in code points.")
     max_requests: int = Field(
-        default=64, ge=1, le=10000, description="Speech and enrolment requests under way at once."
+        default=64,
+        ge=1,
+        le=10000,
+        description="Speech and enrolment requests under way at once; see docs/keys.md for fair shares.",
     )
     request_timeout_s: float = Field(
         default=120.0, gt=0, description="Time in which a speech must be finished, in seconds."

@@ -137,7 +137,10 @@ class UsageLog:
 
 @dataclass(frozen=True, slots=True)
 class Speaking:
-    """Speaks texts with stored speakers. `listen` gives the d-vector of a speech, for `verify`."""
+    """Speaks texts with stored speakers, in the turn of `tenant`.
+
+    `listen` gives the d-vector of a speech, for `verify`.
+    """
 
     store: Store
     voices: Voices
@@ -145,6 +148,7 @@ class Speaking:
     listen: Listen
     max_text_chars: int
     timeout_s: float
+    tenant: str = ""
 
     def speak(self, order: SpeechOrder, unwanted: Callable[[], bool] = lambda: False) -> Spoken:
         """The whole speech; with a drawn seed, an implausible length is tried once more with another.
@@ -230,6 +234,7 @@ class Speaking:
             voices={name: other.vector for name, other in others.items()},
             deadline_s=None if order.in_bulk else self.timeout_s,
             priority=BULK_PRIORITY if order.in_bulk else 0,
+            tenant=self.tenant,
         )
 
     def _check_text(self, text: str) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -12,6 +13,7 @@ import anyio.to_thread
 from starlette.requests import ClientDisconnect, Request
 
 from api.errors import TooBusy
+from cloning.fairness import has_room
 
 T = TypeVar("T")
 
@@ -22,22 +24,26 @@ class Workers:
     def __init__(self, n_threads: int, max_requests: int) -> None:
         self._limiter = anyio.CapacityLimiter(n_threads)
         self._max_requests = max_requests
+        self._by_share: Counter[str] = Counter()
         self.under_way = 0
 
     @contextmanager
-    def place(self) -> Iterator[None]:
-        """One place among the requests under way. Raises: TooBusy."""
-        if self.under_way >= self._max_requests:
+    def place(self, share: str = "") -> Iterator[None]:
+        """One place among the requests under way, of which nobody's share keeps all others out. Raises: TooBusy."""
+        n_own, n_shares = self._by_share[share], len(self._by_share | Counter({share: 1}))
+        if not has_room(1, n_own, self.under_way, n_shares, self._max_requests):
             raise TooBusy(
                 "too_busy",
                 f"{self._max_requests} requests are under way, which is the limit; try again shortly",
                 limit=self._max_requests,
             )
         self.under_way += 1
+        self._by_share[share] += 1
         try:
             yield
         finally:
             self.under_way -= 1
+            self._by_share -= Counter({share: 1})
 
     async def run(self, work: Callable[[], T]) -> T:
         """The result of blocking work, from a thread."""

@@ -3,7 +3,6 @@
 One thread owns the engine. It imports no torch: it keeps books on a queue and calls the two phases.
 """
 
-import heapq
 import logging
 import threading
 import time
@@ -15,6 +14,7 @@ from cloning.engines.base import Engine, Part, Planned
 from cloning.engines.buckets import group_by_length
 from cloning.engines.windows import Span, next_span
 from cloning.errors import CloningError, EngineError, Overloaded, SynthesisFailed
+from cloning.fairness import FairQueue, has_room
 from cloning.types import FloatArray, IntArray, Sentence
 
 # So long a sentence of the next priority waits for those before it; then it is as urgent as they are.
@@ -59,35 +59,35 @@ class SchedulerStats:
     cancelled: int
 
 
-@dataclass(order=True, slots=True)
+@dataclass(slots=True)
 class _Job:
-    # When its turn comes: its arrival, and `PATIENCE_S` for each step of its priority.
-    turn_s: float
-    number: int
-    sentence: Sentence = field(compare=False)
-    future: "Future[Spoken]" = field(compare=False)
-    due: float | None = field(compare=False)
-    in_parts: bool = field(compare=False)
+    sentence: Sentence
+    due: float | None
+    in_parts: bool
     # None until the first phase has run.
-    part: Part | None = field(compare=False, default=None)
+    part: Part | None = None
+    future: "Future[Spoken]" = field(default_factory=Future)
 
 
 class Scheduler:
-    """A bounded queue before an engine; a lower priority goes first, then the earlier one.
+    """A bounded queue before an engine; a lower priority goes first, then who was served least, then the earlier one.
 
-    What is not urgent waits its time and is urgent then, so that no crowd keeps it out for ever. An idle engine never
-    waits for company: what has come in while it worked shares the next batch. A sentence that is spoken in parts queues
-    for each of them, so that a long one lets others pass.
+    A tenant's crowd fills the queue for itself alone: `cloning.fairness` says how. What is not urgent waits its time
+    and is urgent then, so that no crowd keeps it out for ever. An idle engine never waits for company: what has come in
+    while it worked shares the next batch. A sentence that is spoken in parts queues for each of them, so that a long
+    one lets others pass.
     """
 
     def __init__(
         self, engine: Engine, max_queue: int = 256, max_frames: int = 4096, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._engine, self._max_queue, self._max_frames, self._clock = engine, max_queue, max_frames, clock
-        self._queue: list[_Job] = []
+        self._queue: FairQueue[_Job] = FairQueue()
         self._wake = threading.Condition()
         self._closed = False
-        self._number = self._sentences = self._batches = self._failed = self._cancelled = 0
+        self._sentences = self._batches = self._failed = self._cancelled = 0
+        # Of all that were planned: what a sentence will cost is guessed from those before it.
+        self._planned_symbols = self._planned_frames = 1
         self._thread = threading.Thread(target=self._run, name="voicekin-scheduler", daemon=True)
         self._thread.start()
 
@@ -103,17 +103,11 @@ class Scheduler:
         with self._wake:
             if self._closed:
                 raise Overloaded("closed", "the service is shutting down; try again in a moment")
-            if not continuing and len(self._queue) + len(sentences) > self._max_queue:
-                raise Overloaded(
-                    "queue_full",
-                    f"{len(self._queue)} sentences wait and {len(sentences)} more would pass the limit of "
-                    f"{self._max_queue}; try again in a few seconds, or send a shorter text",
-                    waiting=len(self._queue),
-                    limit=self._max_queue,
-                )
-            jobs = [self._job(sentence, in_parts) for sentence in sentences]
+            if not continuing and sentences:
+                self._check_room(len(sentences), sentences[0].tenant)
+            jobs = [_Job(sentence, self._due(sentence), in_parts) for sentence in sentences]
             for job in jobs:
-                heapq.heappush(self._queue, job)
+                self._push(job)
             self._wake.notify()
         return [job.future for job in jobs]
 
@@ -126,20 +120,33 @@ class Scheduler:
         """Finishes the batch that runs, and refuses what waits."""
         with self._wake:
             self._closed = True
-            waiting, self._queue = self._queue, []
+            waiting = [self._queue.pop() for _ in range(len(self._queue))]
             self._wake.notify()
         for job in waiting:
             if job.future.set_running_or_notify_cancel():
                 job.future.set_exception(Overloaded("closed", "the service is shutting down; try again in a moment"))
         self._thread.join()
 
-    def _job(self, sentence: Sentence, in_parts: bool) -> _Job:
-        self._number += 1
-        due = None if sentence.deadline_s is None else self._clock() + sentence.deadline_s
-        return _Job(self._turn_s(sentence), self._number, sentence, Future(), due, in_parts)
+    def _check_room(self, n_more: int, tenant: str) -> None:
+        """Raises: Overloaded (`queue_full`)."""
+        queue, limit = self._queue, self._max_queue
+        if not has_room(n_more, queue.n_waiting(tenant), len(queue), queue.n_tenants_with(tenant), limit):
+            raise Overloaded(
+                "queue_full",
+                f"{len(queue)} sentences wait and {n_more} more would pass the limit of {limit}; try again in a few "
+                "seconds, or send a shorter text",
+                waiting=len(queue),
+                limit=limit,
+            )
 
-    def _turn_s(self, sentence: Sentence) -> float:
-        return self._clock() + sentence.priority * PATIENCE_S
+    def _due(self, sentence: Sentence) -> float | None:
+        return None if sentence.deadline_s is None else self._clock() + sentence.deadline_s
+
+    def _push(self, job: _Job) -> None:
+        """Queues a job: its turn comes `PATIENCE_S` later for each step of its priority."""
+        sentence = job.sentence
+        turn_s = self._clock() + sentence.priority * PATIENCE_S
+        self._queue.push(job, sentence.tenant, sentence.priority, turn_s)
 
     def _run(self) -> None:
         while (batch := self._next_batch()) is not None:
@@ -153,20 +160,31 @@ class Scheduler:
 
     def _next_batch(self) -> list[_Job] | None:
         """Jobs that are still wanted, at most `max_batch` of those whose turn comes first; None at the end."""
+        late: list[_Job] = []
         with self._wake:
             self._wake.wait_for(lambda: self._queue or self._closed)
             if self._closed:
                 return None
-            taken = [heapq.heappop(self._queue) for _ in range(min(self._engine.max_batch, len(self._queue)))]
-        wanted = []
-        for job in taken:
-            if not job.future.set_running_or_notify_cancel():
-                self._count(cancelled=1)
-            elif job.due is not None and self._clock() > job.due:
-                self._fail([job], Overloaded("deadline_missed", "the deadline passed while the sentence waited"))
-            else:
-                wanted.append(job)
-        return wanted
+            taken: list[_Job] = []
+            while self._queue and len(taken) < self._engine.max_batch:
+                job = self._queue.pop()
+                if not job.future.set_running_or_notify_cancel():
+                    self._cancelled += 1
+                elif job.due is not None and self._clock() > job.due:
+                    late.append(job)
+                else:
+                    # What is not spoken costs its tenant no turn.
+                    self._queue.charge(job.sentence.tenant, job.sentence.priority, self._work(job))
+                    taken.append(job)
+        self._fail(late, Overloaded("deadline_missed", "the deadline passed while the sentence waited"))
+        return taken
+
+    def _work(self, job: _Job) -> float:
+        """The frames of a job; a guess, where they are not known yet."""
+        if job.part is not None:
+            return job.part.span.n_frames
+        guess = len(job.sentence.token_ids) * self._planned_frames / self._planned_symbols
+        return min(guess, self._engine.first_part_frames) if job.in_parts else guess
 
     def _speak(self, batch: list[_Job]) -> None:
         self._plan([job for job in batch if job.part is None])
@@ -182,10 +200,10 @@ class Scheduler:
         for job, plan in zip(fresh, self._engine.prior([job.sentence for job in fresh]) if fresh else (), strict=True):
             if not 0 < plan.n_frames <= self._max_frames:
                 self._fail([job], self._too_long(plan))
-            elif job.in_parts:
-                job.part = Part(plan, self._next_span(plan, None))
-            else:
-                job.part = plan.whole()
+                continue
+            job.part = Part(plan, self._next_span(plan, None)) if job.in_parts else plan.whole()
+            self._planned_symbols += len(plan.durations)
+            self._planned_frames += plan.n_frames
 
     def _next_span(self, plan: Planned, before: Span | None) -> Span:
         return next_span(before, plan.n_frames, self._engine.first_part_frames, MOST_FRAMES)
@@ -195,11 +213,10 @@ class Scheduler:
         rest: Future[Spoken] | None = None
         if part.span.stop < part.plan.n_frames:
             after = Part(part.plan, self._next_span(part.plan, part.span))
+            following = _Job(job.sentence, job.due, True, after)
+            rest = following.future
             with self._wake:
-                self._number += 1
-                rest = Future()
-                following = _Job(self._turn_s(job.sentence), self._number, job.sentence, rest, job.due, True, after)
-                heapq.heappush(self._queue, following)
+                self._push(following)
         else:
             self._count(sentences=1)
         job.future.set_result(Spoken(samples, part.plan.durations, rest))

@@ -122,7 +122,7 @@ class Synthesiser:
         length_scale = request.options.length_scale / text.rate
         options = dataclasses.replace(request.options, seed=seed, length_scale=length_scale)
         d_vector = request.d_vector if text.voice is None else request.voices[text.voice]
-        return Sentence(ids, d_vector, language_id, options, request.deadline_s, request.priority)
+        return Sentence(ids, d_vector, language_id, options, request.deadline_s, request.priority, request.tenant)
 
     def _check_vector(self, request: SpeechRequest) -> None:
         """Raises: BadConditioning (`wrong_encoder`, `bad_vector`)."""

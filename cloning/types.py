@@ -62,6 +62,7 @@ class SpeechRequest:
     voices: Mapping[str, FloatArray] = field(default_factory=dict)
     deadline_s: float | None = None
     priority: int = 0
+    tenant: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,10 @@ class SpokenText:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """The unit of work of the scheduler. Shapes: token_ids int64 (T_text,), d_vector float32 (d,)."""
+    """The unit of work of the scheduler. Shapes: token_ids int64 (T_text,), d_vector float32 (d,).
+
+    Between those of equal `priority` each `tenant` has an equal share of the engine.
+    """
 
     token_ids: IntArray
     d_vector: FloatArray
@@ -120,6 +124,7 @@ class Sentence:
     options: SpeechOptions
     deadline_s: float | None = None
     priority: int = 0
+    tenant: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,7 @@ class SpokenPiece:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job without its text. Times are UTC and timezone-aware.
+    """A job without its text. `tenant` is whose it is. Times are UTC and timezone-aware.
 
     `n_chars` are those that are spoken, `chars_done` and `n_done` count pieces that are handled, `n_bad` those of them
     of which nothing could be made. `code` and `detail` say why it failed, or why it waits.
@@ -106,6 +106,7 @@ class Job:
     started_at: datetime | None
     finished_at: datetime | None
     expires_at: datetime | None
+    tenant: str = ""
 
 
 @dataclass(frozen=True, slots=True)

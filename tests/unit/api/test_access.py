@@ -47,9 +47,23 @@ def test_configured_keys_are_told_apart_without_asking_anybody() -> None:
         caller = access.caller(key, asked)
         assert caller.scopes == CLIENT
         assert _code(lambda caller=caller: access.check(caller, ADMIN)) == "scope_missing"  # type: ignore[misc]
+    shares = {access.caller(key, asked).share for key in ("key-one", "key-two", "key-boss")}
+    assert len(shares) == 3 and not any("key-" in share for share in shares), "each is a sharer of its own"
     access.check(access.caller("key-boss", asked), ADMIN)
     access.check(access.caller("key-boss", asked), frozenset({"enrol"}))
     assert _code(lambda: access.caller(None, asked)) == "key_missing"
+
+
+def test_keys_of_one_tenant_share_and_those_of_none_are_each_for_themselves() -> None:
+    def share(key_id: str, tenant: str) -> str:
+        key = replace(KEY, id=key_id, terms=replace(KEY.terms, tenant=tenant))
+        return _access().caller("x", _look(KeyLook(needed=True, key=key))).share
+
+    assert share("id-1", "acme") == share("id-2", "acme") != share("id-3", "other")
+    assert (
+        len({share("id-1", ""), share("id-2", ""), share("id-1", "id-1"), _access().caller(None, _look(EMPTY)).share})
+        == 4
+    )
 
 
 @pytest.mark.parametrize("key", ["key-on", "key-one, key-two", "", "KEY-ONE", "\ud800"])

@@ -24,7 +24,7 @@ from cloning.types import FloatArray, Speech, SpeechRequest, TimedSentence
 from store.jobs_types import Job, JobBounds
 from store.schema import migrate
 from store.service import Store
-from store.types import ClipRecord, NewSpeaker, StoreConfig
+from store.types import ClipRecord, NewSpeaker, Owner, StoreConfig
 
 RATE = 24000
 BOUNDS = JobBounds(10, 10**9)
@@ -384,6 +384,15 @@ def test_runners_share_the_jobs_and_stop_when_told(house: _House) -> None:
     assert sum(runner.figures.spoken_s for runner in runners) == 4 * 5.0
     assert len(house.voice.requests) == 4 * 3, "nothing is spoken twice"
     assert len({house.wav(house.store.jobs.get(job_id)) for job_id in ids}) == 1
+
+
+def test_a_job_is_spoken_in_the_turn_of_its_tenant(house: _House) -> None:
+    acme = house.store.seen_by(Owner(None, "acme"))
+    ada = acme.enrol(NewSpeaker("Ada", "enc", (_clip(2),))).id
+    job = replace(house.jobs, store=acme).submit(JobOrder("Some words.", ada, seed=1))
+    runner = JobRunner(house.store.jobs, house.speaking, RunnerConfig(1, 5.0, 10**9))
+    assert runner.run(job.id) and runner.run(house.submit("More words.").id)
+    assert [each.tenant for each in house.voice.requests] == ["tenant acme", ""]
 
 
 def test_a_lease_is_renewed_while_a_long_piece_is_spoken(house: _House) -> None:

@@ -73,7 +73,7 @@ def _stream(speaking: _Speaking, context: Context, how: How = AUDIO, leave_after
             await left.wait()
             return {"type": "http.disconnect"}
 
-        services: Any = SimpleNamespace(rendering=Rendering(speaking))  # type: ignore[arg-type]
+        services: Any = SimpleNamespace(rendering=Rendering(speaking), share="")  # type: ignore[arg-type]
         order = SpeechOrder("x", "words")
         response = await streamed(context, services, order, *how)
         assert response.headers["X-Voicekin-Notices"] == "skipped characters: %E5%90%8D"

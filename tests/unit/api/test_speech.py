@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -112,9 +112,16 @@ def test_a_request_carries_the_stored_vector_and_the_options(store: Store, speak
     spoken = speaking.speak(SpeechOrder(speaker_id, "Hello.", "en", speed=2.0, seed=5, lexicon={"a": "b"}))
     request = voice.requests[0]
     np.testing.assert_allclose(request.d_vector, _unit(1), atol=1e-6)
+    assert request.tenant == ""
     assert (request.encoder_id, request.language, request.deadline_s) == ("enc-1", "en", 9.0)
     assert (request.options.length_scale, request.options.seed, dict(request.lexicon)) == (0.5, 5, {"a": "b"})
     assert (spoken.seed, spoken.model, spoken.cosine, spoken.notices) == (5, "voice", None, ())
+
+
+def test_a_request_is_spoken_in_the_turn_of_whoever_sent_it(store: Store, speaker_id: str) -> None:
+    speaking, voice = _speaking(store, _speech(1, 12))
+    replace(speaking, tenant="tenant acme").speak(SpeechOrder(speaker_id, "Hello."))
+    assert voice.requests[0].tenant == "tenant acme"
 
 
 def test_a_seed_is_drawn_where_none_is_given(store: Store, speaker_id: str) -> None:

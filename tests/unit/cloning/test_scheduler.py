@@ -48,11 +48,13 @@ class CountingEngine:
         pass
 
 
-def sentence(token: int, length: int = 3, deadline_s: float | None = None, priority: int = 0) -> Sentence:
+def sentence(
+    token: int, length: int = 3, deadline_s: float | None = None, priority: int = 0, tenant: str = ""
+) -> Sentence:
     from cloning.types import SpeechOptions
 
     ids = np.full(length, token, np.int64)
-    return Sentence(ids, np.zeros(2, np.float32), 0, SpeechOptions(), deadline_s, priority)
+    return Sentence(ids, np.zeros(2, np.float32), 0, SpeechOptions(), deadline_s, priority, tenant)
 
 
 @pytest.fixture
@@ -111,6 +113,56 @@ def test_what_is_not_urgent_is_urgent_once_it_has_waited() -> None:
     engine.gate.set()
     wait([first, *bulk, *before, *after], 20)
     assert engine.order == [1, 30, 20, 40]
+    scheduler.close()
+
+
+def test_a_crowd_of_one_tenant_keeps_no_other_waiting(engine: CountingEngine) -> None:
+    engine.max_batch = 2
+    scheduler, first = blocked(engine, max_queue=1000)
+    crowd = scheduler.submit([sentence(20, tenant="crowd") for _ in range(1000)])
+    guest = scheduler.submit([sentence(i, tenant="guest") for i in (30, 31)], in_parts=True)
+    engine.gate.set()
+    wait([first, *crowd, *guest], 60)
+    assert engine.order[:5] == [1, 20, 30, 20, 31]
+    assert engine.batches[1:3] == [2, 2], "a batch is filled with what anybody has"
+    scheduler.close()
+
+
+def test_what_a_tenant_gave_up_costs_it_no_turn(engine: CountingEngine) -> None:
+    engine.max_batch = 1
+    scheduler, first = blocked(engine)
+    crowd = scheduler.submit([sentence(20, tenant="crowd") for _ in range(3)])
+    given_up = scheduler.submit([sentence(30, tenant="guest") for _ in range(50)])
+    wanted = scheduler.submit([sentence(31, tenant="guest")])
+    for future in given_up:
+        give_up(future)
+    engine.gate.set()
+    wait([first, *crowd, *wanted], 20)
+    assert engine.order == [1, 20, 31, 20, 20]
+    assert scheduler.stats().cancelled == 50
+    scheduler.close()
+
+
+def test_long_sentences_cost_their_tenant_more_turns_than_short_ones(engine: CountingEngine) -> None:
+    engine.max_batch = 1
+    scheduler, first = blocked(engine)
+    long = scheduler.submit([sentence(20, 60, tenant="long") for _ in range(3)])
+    short = scheduler.submit([sentence(30, 20, tenant="short") for _ in range(6)])
+    engine.gate.set()
+    wait([first, *long, *short], 20)
+    assert engine.order == [1, 20, 30, 30, 30, 20, 30, 30, 30, 20]
+    scheduler.close()
+
+
+def test_a_queue_that_one_tenant_filled_has_room_for_the_share_of_another(engine: CountingEngine) -> None:
+    scheduler, _ = blocked(engine, max_queue=4)
+    scheduler.submit([sentence(2, tenant="crowd") for _ in range(4)])
+    scheduler.submit([sentence(3, tenant="guest") for _ in range(2)])
+    for tenant in ("crowd", "guest"):
+        with pytest.raises(Overloaded) as caught:
+            scheduler.submit([sentence(4, tenant=tenant)])
+        assert (caught.value.code, caught.value.details) == ("queue_full", {"waiting": 6, "limit": 4})
+    engine.gate.set()
     scheduler.close()
 
 

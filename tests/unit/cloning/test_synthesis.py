@@ -75,6 +75,14 @@ def test_streaming_gives_the_same_samples_piece_by_piece(voice: Synthesiser, in_
     assert all(len(piece.samples) for piece in pieces)
 
 
+def test_each_sentence_is_of_its_requests_tenant(voice: Synthesiser, monkeypatch: pytest.MonkeyPatch) -> None:
+    spoken: list[Sentence] = []
+    prior = voice._engine.prior
+    monkeypatch.setattr(voice._engine, "prior", lambda sentences: spoken.extend(sentences) or prior(sentences))
+    voice.speak(dataclasses.replace(request(), tenant="acme"))
+    assert [sentence.tenant for sentence in spoken] == ["acme", "acme"]
+
+
 def test_parallel_callers_get_what_they_get_alone(voice: Synthesiser) -> None:
     requests = [request(f"Caller number {i} speaks here.", seed=i, speaker=i) for i in range(8)]
     alone = [voice.speak(r).samples for r in requests]
