@@ -19,6 +19,7 @@ class Weights:
     conversion: float = 3.0
     ear: float = 6.0
     ear_matching: float = 10.0
+    sounds: float = 2.0
 
 
 @dataclass(frozen=True, slots=True)

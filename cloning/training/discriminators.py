@@ -17,12 +17,13 @@ Judgement = tuple[Tensor, list[Tensor]]
 
 @dataclass(frozen=True, slots=True)
 class DiscriminatorConfig:
-    """Widths of the first layers, the periods in samples, and (n_fft, hop) of the spectrograms."""
+    """Widths of the first layers and of the listener, the periods in samples, and (n_fft, hop) of the spectrograms."""
 
     period_width: int = 32
     spectrum_width: int = 32
     periods: tuple[int, ...] = (2, 3, 5, 7, 11)
     resolutions: tuple[tuple[int, int], ...] = ((512, 128), (1024, 256), (2048, 512))
+    listener_width: int = 256
 
 
 class Judge(nn.Module):
@@ -86,15 +87,39 @@ class SpectrumDiscriminator(nn.Module):
         return judged
 
 
-class Discriminators(nn.Module):
-    """All of them. Shapes: audio float32 (B, n) -> one (score, features) for each."""
+class SoundListener(nn.Module):
+    """Which symbol each frame is, as heard from it and eight frames on either side.
 
-    def __init__(self, config: DiscriminatorConfig) -> None:
+    It learns on recordings alone, so that speech which it mishears is speech that lost its sounds.
+
+    Shapes: log magnitudes float32 (B, n_bins, T) -> (B, n_symbols, T).
+    Source: the auxiliary classifier of AC-GAN (Odena et al. 2017), section 3, here taught on what is real only.
+    """
+
+    def __init__(self, n_bins: int, n_symbols: int, width: int) -> None:
+        super().__init__()
+        widths = (n_bins, width, width, width, width)
+        self.layers = nn.ModuleList(nn.Conv1d(a, b, 5, padding=2) for a, b in pairwise(widths))
+        self.last = nn.Conv1d(width, n_symbols, 1)
+
+    def forward(self, spectrogram: Tensor) -> Tensor:
+        x = 0.25 * spectrogram
+        for layer in self.layers:
+            x = F.leaky_relu(layer(x), 0.1)
+        logits: Tensor = self.last(x)
+        return logits
+
+
+class Discriminators(nn.Module):
+    """All of them, and beside them the listener. Shapes: audio float32 (B, n) -> one (score, features) for each."""
+
+    def __init__(self, config: DiscriminatorConfig, n_bins: int, n_symbols: int) -> None:
         super().__init__()
         self.periods = nn.ModuleList(PeriodDiscriminator(p, config.period_width) for p in config.periods)
         self.spectra = nn.ModuleList(
             SpectrumDiscriminator(n, hop, config.spectrum_width) for n, hop in config.resolutions
         )
+        self.sounds = SoundListener(n_bins, n_symbols, config.listener_width)
 
     def forward(self, audio: Tensor) -> list[Judgement]:
         return [judge(audio) for judge in (*self.periods, *self.spectra)]

@@ -4,7 +4,9 @@ Nothing in a step depends on values that the host would have to read, so that on
 as one graph for each batch shape.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 
 import torch
 from torch import Tensor
@@ -15,7 +17,7 @@ from cloning.config import VoiceConfig
 from cloning.layers.convolutions import sequence_mask
 from cloning.model import YourTTS
 from cloning.posterior import LogSpectrogram, sample
-from cloning.text_encoder import expand
+from cloning.text_encoder import expand, owners
 from cloning.training.config import TrainConfig
 from cloning.training.data import Batch, PackedCorpus, Shape
 from cloning.training.discriminators import Discriminators
@@ -35,7 +37,7 @@ from cloning.training.sides import Side
 
 LOSSES = (
     "mel", "prior_mel", "kl", "duration", "adversarial", "matching", "discriminator",
-    "conversion", "ear", "ear_matching",
+    "conversion", "ear", "ear_matching", "sounds", "sounds_recorded",
 )  # fmt: skip
 SPEAKER_HZ = 16000
 PARTIAL_MELS = 160
@@ -46,9 +48,10 @@ PARTIAL_S = 1.6
 class Latents:
     """A batch as the posterior heard it, before and after the flow, and as the prior expects it, frame by frame.
 
-    Shapes: all float32 (B, C, T).
+    Shapes: symbols int64 (B, T), which one each frame belongs to; all others float32 (B, C, T).
     """
 
+    symbols: Tensor
     z: Tensor
     z_p: Tensor
     m_p: Tensor
@@ -56,14 +59,29 @@ class Latents:
 
 
 @dataclass(frozen=True, slots=True)
+class Pieces:
+    """Decoded pieces of utterances and the recordings that they should be; those after `n_heard` are of the prior.
+
+    Shapes: spoken, recorded float32 (S, T * hop), symbols int64 (S, T).
+    """
+
+    spoken: Tensor
+    recorded: Tensor
+    symbols: Tensor
+    n_heard: int
+
+
+@dataclass(frozen=True, slots=True)
 class Converted:
     """Speech in the voices of `speakers`, of whom no recording says the same; rows of weight 0 were too short.
 
-    Shapes: audio float32 (B, n) and at_16_khz float32 (B, n * 2 / 3), speakers int64 (B,), weight float32 (B,).
+    Shapes: audio float32 (B, T * hop) and at_16_khz float32 (B, n * 2 / 3), symbols int64 (B, T), speakers int64 (B,),
+        weight float32 (B,).
     """
 
     audio: Tensor
     at_16_khz: Tensor
+    symbols: Tensor
     speakers: Tensor
     weight: Tensor
 
@@ -90,7 +108,8 @@ class Learner:
         self.device, self.n_ranks, self.ear = corpus.audio.device, n_ranks, ear
         self.ear_vectors = None if ear is None else speaker_means(ear, corpus, voice.audio.sample_rate)
         self.model = YourTTS(voice, with_posterior=True).to(self.device)
-        self.judges = Discriminators(train.discriminators).to(self.device)
+        n_symbols = len(voice.text.symbols)
+        self.judges = Discriminators(train.discriminators, voice.audio.n_bins, n_symbols).to(self.device)
         self.spectrogram = LogSpectrogram(voice.audio).to(self.device)
         self.mel_loss = MelLoss(voice.audio.sample_rate, MEL_RESOLUTIONS).to(self.device)
         self.prior_mel_loss = MelLoss(voice.audio.sample_rate, COARSE_RESOLUTIONS).to(self.device)
@@ -119,34 +138,27 @@ class Learner:
 
         Shapes: rows, companions int64 (B,).
         """
-        weights = self.train.weights
         batch = self.corpus.batch(rows, shape)
         g = self._condition(batch, companions)
-        latents, kl, duration = self._latents(batch, g)
         zero, good = torch.zeros((), device=self.device), torch.ones((), dtype=torch.bool, device=self.device)
-        judged, adversarial, matching, unlike, unlike_to_ear = zero, zero, zero, zero, zero
-        spoken, recorded = self._segments(batch, latents, g)
-        n_heard = len(recorded) - self.train.n_prior_segments
-        mel = self.mel_loss(spoken[:n_heard], recorded[:n_heard])
-        prior_mel = self.prior_mel_loss(spoken[n_heard:], recorded[n_heard:]) if n_heard < len(spoken) else zero
-        ear_matching = self._apart_to_ear(spoken[:n_heard], recorded[:n_heard])
+        losses = dict.fromkeys(LOSSES, zero)
+        latents, losses["kl"], losses["duration"] = self._latents(batch, g)
+        pieces = self._segments(batch, latents, g)
+        losses |= self._unlike_recordings(pieces)
+        spoken, converted = pieces.spoken, None
         if conversion:
             converted = self._converted(batch, latents)
-            unlike, unlike_to_ear = self._unlike(converted)
+            losses["conversion"], losses["ear"] = self._unlike(converted)
             spoken = torch.cat([spoken, self._piece_of_each(converted)])
         if adversary:
-            judged, good = self._update_judges(spoken, recorded)
-            adversarial, matching = self._judged(spoken, recorded)
-        loss = (
-            weights.mel * mel + weights.prior_mel * prior_mel + weights.kl * kl + weights.duration * duration
-            + weights.adversarial * adversarial + weights.matching * matching
-            + weights.conversion * unlike + weights.ear * unlike_to_ear + weights.ear_matching * ear_matching
-        )  # fmt: skip
-        good = good & self.voice_side.update(loss)
+            losses["discriminator"], losses["sounds_recorded"], good = self._update_judges(spoken, pieces)
+            losses["adversarial"], losses["matching"] = self._judged(spoken, pieces.recorded)
+            losses["sounds"] = self._misheard(pieces, converted)
+        weights = asdict(self.train.weights)
+        good = good & self.voice_side.update(torch.stack([w * losses[name] for name, w in weights.items()]).sum())
         with torch.no_grad():
             torch._foreach_lerp_(self.average, list[Tensor](self.parameters), 1 - self.train.ema_decay)
-            losses = mel, prior_mel, kl, duration, adversarial, matching, judged, unlike, unlike_to_ear, ear_matching
-            counted = torch.where(good, torch.stack([*losses, zero + 1]).float(), 0.0)
+            counted = torch.where(good, torch.stack([*losses.values(), zero + 1]).float(), 0.0)
             self.sums += torch.cat([counted, (~good)[None].float()])
 
     def _condition(self, batch: Batch, companions: Tensor) -> Tensor:
@@ -176,7 +188,8 @@ class Learner:
             :, None
         ] * batch.x_mask.squeeze(1)
         duration = (errors * trusted).sum() / trusted.sum().clamp(min=1)
-        latents = Latents(z, z_p, expand(m_p, durations, n_frames), expand(logs_p, durations, n_frames))
+        symbols = batch.token_ids.gather(1, owners(durations, n_frames))
+        latents = Latents(symbols, z, z_p, expand(m_p, durations, n_frames), expand(logs_p, durations, n_frames))
         return latents, kl_loss(z_p, logs_q, latents.m_p, latents.logs_p, batch.z_mask), duration
 
     @torch.no_grad()
@@ -186,11 +199,8 @@ class Learner:
         found = search(score, batch.n_symbols, batch.n_frames)
         return torch.where((batch.aligned & self.own_alignments)[:, None], batch.durations, found)
 
-    def _segments(self, batch: Batch, latents: Latents, g: Tensor) -> tuple[Tensor, Tensor]:
-        """Random pieces of the batch, decoded, and the recordings that they should be; those of the prior are last.
-
-        Shapes: float32 (S, n) twice.
-        """
+    def _segments(self, batch: Batch, latents: Latents, g: Tensor) -> Pieces:
+        """Random pieces of the batch, decoded, and the recordings that they should be."""
         n, width, hop = self.train.n_segments, self.train.segment_frames, self.voice.audio.hop_length
         rows = torch.arange(n, device=self.device) % len(latents.z)
         start = self._starts(batch.n_frames[rows], width)
@@ -202,7 +212,7 @@ class Learner:
         samples_at = start[:, None] * hop + torch.arange(width * hop, device=self.device)
         with self.autocast():
             spoken = self.model.decoder(torch.cat(pieces), g[rows])
-        return spoken, batch.audio[rows[:, None], samples_at]
+        return Pieces(spoken, batch.audio[rows[:, None], samples_at], latents.symbols[rows[:, None], at], n_heard)
 
     def _of_prior(self, batch: Batch, latents: Latents, g: Tensor, rows: Tensor, start: Tensor) -> Tensor:
         """Pieces as they are met in speaking: the prior's means with little noise, back through the flow.
@@ -220,6 +230,17 @@ class Learner:
         with self.autocast():
             z: Tensor = self.model.flow(z_p, mask, g[rows], reverse=True)
         return z[:, :, margin : margin + width]
+
+    def _unlike_recordings(self, pieces: Pieces) -> dict[str, Tensor]:
+        """Distances of what was decoded: of the posterior's pieces closely, of the prior's coarsely."""
+        n, spoken, recorded = pieces.n_heard, pieces.spoken, pieces.recorded
+        losses = {
+            "mel": self.mel_loss(spoken[:n], recorded[:n]),
+            "ear_matching": self._apart_to_ear(spoken[:n], recorded[:n]),
+        }
+        if n < len(spoken):
+            losses["prior_mel"] = self.prior_mel_loss(spoken[n:], recorded[n:])
+        return losses
 
     def _starts(self, n_frames: Tensor, width: int) -> Tensor:
         room = (n_frames - width).clamp(min=0)
@@ -245,7 +266,8 @@ class Learner:
         with self.autocast():
             g = self.model.condition(self.corpus.speaker_vectors[speakers], recordings)
             audio = self.model.decoder(self.model.flow(pieces, mask, g, reverse=True), g)
-        return Converted(audio, self.resampler(audio), speakers, (batch.n_frames[:n] >= width).float())
+        symbols, long_enough = latents.symbols[rows[:, None], at], (batch.n_frames[:n] >= width).float()
+        return Converted(audio, self.resampler(audio), symbols, speakers, long_enough)
 
     def _unlike(self, converted: Converted) -> tuple[Tensor, Tensor]:
         """How unlike its speakers it sounds to the network of the d-vectors, and to the second ear if there is one.
@@ -285,20 +307,40 @@ class Learner:
         at = self._starts(room, n)[:, None] + torch.arange(n, device=self.device)
         return converted.audio.gather(1, at)
 
-    def _judged(self, spoken: Tensor, recorded: Tensor) -> tuple[Tensor, Tensor]:
-        """What the judges' opinions cost the voice; no time is spent on gradients of the judges."""
+    @contextmanager
+    def _judges_at_rest(self) -> Iterator[None]:
+        """No time is spent on gradients of the judges."""
         self.judges.requires_grad_(False)
         with self.autocast():
-            judgements = self.judges(torch.cat([recorded, spoken]))
+            yield
         self.judges.requires_grad_(True)
+
+    def _judged(self, spoken: Tensor, recorded: Tensor) -> tuple[Tensor, Tensor]:
+        """What the judges' opinions cost the voice."""
+        with self._judges_at_rest():
+            judgements = self.judges(torch.cat([recorded, spoken]))
         return generator_losses(judgements, len(recorded), len(recorded) - self.train.n_prior_segments)
 
-    def _update_judges(self, spoken: Tensor, recorded: Tensor) -> tuple[Tensor, Tensor]:
-        """The judges' loss, and whether they took their step."""
+    def _misheard(self, pieces: Pieces, converted: Converted | None) -> Tensor:
+        """How far the listener is from hearing the sounds of the text, also in other people's voices."""
+        with self._judges_at_rest():
+            misheard = self._sounds_missed(pieces.spoken, pieces.symbols).mean()
+            if converted is not None:
+                missed = self._sounds_missed(converted.audio, converted.symbols)
+                misheard = (misheard + converted.mean(missed.mean(1))) / 2
+        return misheard
+
+    def _sounds_missed(self, audio: Tensor, symbols: Tensor) -> Tensor:
+        """Cross entropy, frame by frame. Shapes: float32 (B, T * hop), int64 (B, T) -> float32 (B, T)."""
+        return F.cross_entropy(self.judges.sounds(self.spectrogram(audio)).float(), symbols, reduction="none")
+
+    def _update_judges(self, spoken: Tensor, pieces: Pieces) -> tuple[Tensor, Tensor, Tensor]:
+        """The judges' loss, the listener's, and whether they took their step."""
         with self.autocast():
-            judgements = self.judges(torch.cat([recorded, spoken.detach()]))
-        loss = discriminator_loss(judgements, len(recorded))
-        return loss, self.judge_side.update(loss)
+            judgements = self.judges(torch.cat([pieces.recorded, spoken.detach()]))
+            misheard = self._sounds_missed(pieces.recorded, pieces.symbols).mean()
+        loss = discriminator_loss(judgements, len(pieces.recorded))
+        return loss, misheard, self.judge_side.update(loss + misheard)
 
 
 def _frames(latents: Tensor, rows: Tensor, at: Tensor) -> Tensor:

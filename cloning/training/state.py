@@ -14,6 +14,8 @@ from cloning.training.errors import TrainingStopped
 from cloning.training.learner import Learner
 from cloning.training.trainer import Progress
 
+LISTENER = "sounds."
+
 
 def save_state(folder: Path, learner: Learner, progress: Progress) -> None:
     """Everything, in full precision, written under new names that then replace the old ones.
@@ -60,10 +62,14 @@ def load_state(folder: Path, learner: Learner) -> Progress:
 
 
 def save_unspoken(path: Path, learner: Learner) -> None:
-    """The posterior encoder's average and the discriminators in half precision, in one file."""
+    """The posterior encoder's average and the discriminators in half precision, in one file.
+
+    The listener is left out: it learns its sounds anew within a minute.
+    """
     averages = dict(zip(_names(learner), learner.average, strict=True))
     tensors = {f"model.{n}": v for n, v in averages.items() if n.startswith("posterior.")}
-    tensors |= {f"judges.{n}": v for n, v in learner.judges.state_dict().items()}
+    judges = learner.judges.state_dict()
+    tensors |= {f"judges.{n}": v for n, v in judges.items() if not n.startswith(LISTENER)}
     save_file({n: v.detach().half().cpu().contiguous() for n, v in tensors.items()}, path)
 
 
@@ -85,7 +91,10 @@ def _load_networks(learner: Learner, tensors: dict[str, Tensor]) -> None:
     with torch.no_grad():
         for name, parameter in learner.model.named_parameters():
             parameter.copy_(tensors[f"model.{name}"])
-    learner.judges.load_state_dict({n: tensors[f"judges.{n}"] for n in learner.judges.state_dict()})
+    judges = learner.judges.state_dict()
+    # What no earlier slice kept stays as it is.
+    kept = {n: v for n, v in judges.items() if n.startswith(LISTENER) and f"judges.{n}" not in tensors}
+    learner.judges.load_state_dict({n: kept[n] if n in kept else tensors[f"judges.{n}"] for n in judges})
 
 
 def _optimisers(learner: Learner) -> dict[str, Tensor]:

@@ -16,12 +16,12 @@ from cloning.training.data import Mix, PackedCorpus, Sampler, Shape
 from cloning.training.discriminators import DiscriminatorConfig
 from cloning.training.ear import Ear
 from cloning.training.errors import CorpusError, PackError, TrainingStopped
-from cloning.training.learner import Latents, Learner
+from cloning.training.learner import Latents, Learner, Pieces
 from cloning.training.losses import features_apart
 from cloning.training.prepare import active_level_dbfs, load_samples, prepare
 from cloning.training.recipes import tiny_voice
 from cloning.training.run import Slice, train_config, train_slice
-from cloning.training.state import load_state, save_state
+from cloning.training.state import load_state, load_weights, save_state, save_unspoken
 from cloning.training.trainer import Progress, Trainer, rate_factor
 
 RATE = 24000
@@ -199,13 +199,37 @@ def test_pieces_of_the_prior_are_those_of_the_whole_sentence(pack_dir: Path) -> 
         torch.nn.init.normal_(coupling.post.weight, std=0.1)
     batch = taught.corpus.batch(torch.tensor([0, 5]), Shape(400, 80, 2))
     means, g = torch.randn(2, 16, 400), torch.randn(2, 16)
-    latents = Latents(means, means, means, torch.zeros_like(means))
+    latents = Latents(torch.zeros(2, 400, dtype=torch.int64), means, means, means, torch.zeros_like(means))
     rows, start = torch.tensor([0, 1, 1, 0]), torch.tensor([0, 0, int(batch.n_frames[1]) - 32, 40])
     whole = taught.model.flow(means * batch.z_mask, batch.z_mask, g, reverse=True)
     pieces = taught._of_prior(batch, latents, g, rows, start)
     assert not torch.allclose(whole, means * batch.z_mask, atol=0.1)
     for piece, row, first in zip(pieces, rows.tolist(), start.tolist(), strict=True):
         assert torch.allclose(piece, whole[row, :, first : first + 32], atol=1e-5)
+
+
+def test_a_listener_learns_sounds_from_recordings_and_speech_learns_from_it(pack_dir: Path, tmp_path: Path) -> None:
+    taught = learner(pack_dir)
+    before = {n: p.detach().clone() for n, p in taught.judges.sounds.named_parameters()}
+    reports: list[dict[str, float]] = []
+    Trainer(taught, Progress(), tmp_path / "log.jsonl", reports.append).fit(600, max_steps=40)
+    assert all(not torch.equal(p, before[n]) for n, p in taught.judges.sounds.named_parameters())
+    assert reports[-1]["sounds_recorded"] < 0.8 * reports[4]["sounds_recorded"]
+    spoken = torch.randn(2, 32 * 256, requires_grad=True)
+    pieces = Pieces(spoken, spoken.detach(), torch.full((2, 32), 5), 2)
+    (toward,) = torch.autograd.grad(taught._misheard(pieces, None), spoken)
+    assert toward.abs().sum() > 0 and all(p.requires_grad for p in taught.judges.parameters())
+
+
+def test_weights_of_an_earlier_slice_have_no_listener_and_still_load(pack_dir: Path, tmp_path: Path) -> None:
+    taught, fresh = learner(pack_dir), learner(pack_dir, replace(SMALL, seed=2))
+    bundle.save(tmp_path / "voice", taught.voice, taught.model.state_dict(), "# a card", half=False)
+    save_unspoken(tmp_path / "unspoken.safetensors", taught)
+    own = {n: v.clone() for n, v in fresh.judges.sounds.state_dict().items()}
+    load_weights(tmp_path / "voice", tmp_path / "unspoken.safetensors", fresh)
+    assert all(torch.equal(v, own[n]) for n, v in fresh.judges.sounds.state_dict().items())
+    periods = zip(fresh.judges.periods.parameters(), taught.judges.periods.parameters(), strict=True)
+    assert all(torch.allclose(a, b, atol=1e-3) for a, b in periods)
 
 
 def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(pack_dir: Path, tmp_path: Path) -> None:
