@@ -54,11 +54,15 @@ def serve(
     host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on; 0 takes a free one.")] = None,
     allow_open: Annotated[bool, typer.Option("--allow-open", help="Serve the network without keys.")] = False,
+    vram_limit: Annotated[
+        str | None, typer.Option(help="Most device memory, such as 1500MB or 2GiB; for a GPU.")
+    ] = None,
 ) -> None:
     """Start the HTTP server."""
     from api.server import serve as run
 
-    chosen = {"host": host, "port": port, "allow_open": allow_open or None}
+    limit = None if vram_limit is None else _n_bytes(vram_limit)
+    chosen = {"host": host, "port": port, "allow_open": allow_open or None, "vram_limit_bytes": limit}
     settings = settings_now()
     run(settings.model_copy(update={name: value for name, value in chosen.items() if value is not None}))
 
@@ -174,6 +178,16 @@ def _busy(words: str) -> Iterator[None]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         progress.add_task(words, total=None)
         yield
+
+
+def _n_bytes(text: str) -> int:
+    from pydantic import ByteSize, Field, TypeAdapter, ValidationError
+
+    try:
+        size: ByteSize = TypeAdapter(Annotated[ByteSize, Field(gt=0)]).validate_python(text)
+    except ValidationError:
+        raise typer.BadParameter(f"{text!r} is not a size such as 1500MB", param_hint="--vram-limit") from None
+    return size
 
 
 def _labels(pairs: list[str]) -> dict[str, str]:

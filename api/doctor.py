@@ -33,6 +33,7 @@ def examine(settings: Settings, migrate: bool) -> list[Finding]:
         _index(settings),
         _encoder(settings),
         _voice(settings),
+        _memory(settings),
         _consent_words(settings),
     ]
 
@@ -178,6 +179,17 @@ def _voice(settings: Settings) -> Finding:
         remedy = "set VOICEKIN_VOICE_DIR to a voice bundle" if name == BUNDLED else f"voicekin voices use {BUNDLED}"
         return _missing("voice", error.message, remedy)
     return _found("voice", f"{info.model_id}, {info.voice.audio.sample_rate} Hz, for encoder {info.voice.encoder_id}")
+
+
+def _memory(settings: Settings) -> Finding:
+    from api.memory import in_words, memory_of
+
+    try:
+        voice = settings.shelf().voice(settings.shelf().in_use())
+        found = memory_of(settings, voice.info.voice) if voice.info else None
+    except ROOTS as error:
+        return _missing("device memory", error.message, "change the setting that is named")
+    return _found("device memory", in_words(found) if found else "not estimated: CPU, or the engine has its own plan")
 
 
 def _consent_words(settings: Settings) -> Finding:

@@ -12,9 +12,11 @@ import anyio.to_thread
 from api.errors import NotReady
 from api.jobs_running import JobFigures
 from api.keeping import Schedule
+from api.memory import in_words, memory_of
 from api.problems import ROOTS
 from api.services import Services, open_services, warm_up
 from api.settings import Settings
+from api.voices import Voices
 
 logger = logging.getLogger("voicekin")
 RETRY_S = 2.0
@@ -109,12 +111,18 @@ class Host:
         services = context.__enter__()
         try:
             warm_up(services)
+            self._log_memory(services.speaking.voices)
             services.runner.start()
         except BaseException:
             context.__exit__(None, None, None)
             raise
         self._context = context
         return services
+
+    def _log_memory(self, voices: Voices) -> None:
+        found = memory_of(self.settings, voices.describe().voice, voices.engine_of_in_use())
+        if found:
+            logger.info("device memory, by estimate: %s", in_words(found))
 
     async def _keep(self) -> None:
         try:

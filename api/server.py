@@ -58,8 +58,12 @@ class _Socket(WebSocketsSansIOProtocol):
 
 
 def serve(settings: Settings) -> None:
-    """Serves until a signal. Raises: SettingsError where the address cannot be used, or not without keys."""
+    """Serves until a signal. Raises: SettingsError where the address cannot be used, or not without keys.
+
+    Also where a limit of device memory is set and there is no device that it bounds.
+    """
     check_binding(settings, settings.host)
+    settings.memory_bound()
     words = "%(asctime)s %(levelname)s %(name)s %(message)s"
     logging.basicConfig(level="WARNING", stream=sys.stderr, format=words)
     for name in _OURS:

@@ -122,12 +122,22 @@ class Loaded:
 
 @contextmanager
 def open_voices(settings: Settings) -> Iterator[Loaded]:
-    """The installed voices and the encoders that they take d-vectors from."""
+    """The installed voices and the encoders that they take d-vectors from, within the limit of device memory.
+
+    Raises: SettingsError; EngineError where there is a limit and no device that it bounds.
+    """
     from encoder.bundle import load_encoder
     from encoder.engine import SpeakerEncoder
 
     if settings.engine == "tensorrt":
         forbid_tf32()
+
+    bound = settings.memory_bound()
+    if bound is not None:
+        from cloning.engines.choice import device_of
+        from cloning.engines.devices import bound_memory
+
+        bound_memory(device_of(settings.device), bound.allocated_bytes)
 
     def open_voice(folder: Path) -> Synthesiser:
         from cloning.synthesis import Synthesiser

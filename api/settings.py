@@ -7,7 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic import ByteSize, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from api.errors import SettingsError
@@ -19,6 +19,7 @@ from store.types import ConsentPolicy, StoreConfig
 
 if TYPE_CHECKING:
     from cloning.engines.choice import EngineChoice
+    from cloning.engines.memory import Bound
 
 PREFIX = "VOICEKIN_"
 # ONNX Runtime, which reads unknown words, otherwise keeps a device's id in the home folder and reports to its maker.
@@ -75,6 +76,12 @@ class Settings(BaseSettings):
     engine_falls_back: bool = Field(
         default=True,
         description="Let eager take the place of an engine that cannot be opened; see /health/ready.",
+    )
+    vram_limit_bytes: ByteSize | None = Field(
+        default=None,
+        gt=0,
+        description="Most device memory of the service, such as 1500MB or 2GiB; batches become as small as it needs. "
+        "GPU only.",
     )
     threads: int | None = Field(
         default=None, ge=1, le=1024, description="CPU threads of the networks; by default the quota."
@@ -199,7 +206,26 @@ class Settings(BaseSettings):
     def engine_choice(self) -> "EngineChoice":
         from cloning.engines.choice import EngineChoice
 
-        return EngineChoice(self.engine, self.device, self.threads, self.engine_falls_back, self.plans_dir())
+        return EngineChoice(
+            self.engine, self.device, self.threads, self.engine_falls_back, self.plans_dir(), self.memory_bound()
+        )
+
+    def memory_bound(self) -> "Bound | None":
+        """The device memory that there is. Raises: SettingsError where the device is the CPU."""
+        if self.vram_limit_bytes is None:
+            return None
+        if self.device == "cpu":
+            words = f"{PREFIX}VRAM_LIMIT_BYTES bounds a GPU's memory: set {PREFIX}DEVICE=cuda, or take the limit away"
+            raise SettingsError("settings_invalid", words)
+        from cloning.engines.memory import Bound
+
+        return Bound(int(self.vram_limit_bytes), self.max_voices, self.encoder_bytes())
+
+    def encoder_bytes(self) -> int:
+        """What the speaker encoder takes on a device."""
+        from encoder.networks.ge2e import DEVICE_BYTES
+
+        return DEVICE_BYTES
 
     def plans_dir(self) -> Path:
         return self.state_dir / "engines"

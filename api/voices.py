@@ -165,6 +165,11 @@ class Voices:
         """What runs each voice in memory: its name, and the engine with its device."""
         return {key[0]: f"{v.voice.engine} on {v.voice.device}" for key, v in self._held.open_now().items()}
 
+    def engine_of_in_use(self) -> str | None:
+        """The engine of the voice in use, where it is in memory."""
+        found = self._held.open_now().get(_key(self.find()))
+        return found.voice.engine if found else None
+
     def sweep(self) -> None:
         """Lets voices go that nobody has asked for in a while; the one in use stays."""
         with suppress(OSError):  # a shelf that cannot be read just now is no reason to stop

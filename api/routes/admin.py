@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query
 from api.admin_schemas import AuditOut, DeletedListOut, PruneIn, PruneOut, PurgeIn, ReceiptOut
 from api.context import ADMIN, ContextDep, ServicesDep
 from api.keeping import prune_policy
+from api.memory import memory_of
 from api.routes.documented import ANY, errors
 
 router = APIRouter(prefix="/v1/admin", tags=["admin"], dependencies=[ADMIN])
@@ -49,10 +50,12 @@ async def stats(context: ContextDep, services: ServicesDep) -> dict[str, Any]:
     """Figures of the store and of the requests under way."""
     figures = asdict(await context.queries.run(services.store.stats))
     info = await context.queries.run(services.speaking.voices.describe)
+    engine = await context.queries.run(services.speaking.voices.engine_of_in_use)
     return {
         **figures,
         "speech_under_way": context.speech.under_way,
         "enrolments_under_way": context.enrolment.under_way,
         "model": info.model_id,
         "voices_loaded": list(services.speaking.voices.loaded()),
+        "device_memory": await context.queries.run(partial(memory_of, context.settings, info.voice, engine)),
     }

@@ -1,6 +1,6 @@
 """Sentences and parts of them made into padded tensors, the same way for every engine that runs torch's networks."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,11 +11,12 @@ from torch.nn.utils.rnn import pad_sequence
 
 from cloning.config import VoiceConfig
 from cloning.engines.base import Part, Planned
-from cloning.engines.windows import Span, durations_within
+from cloning.engines.windows import Span, divided, durations_within
 from cloning.model import PriorInput
 from cloning.noise import normal
 from cloning.types import FloatArray, Sentence, SpeechOptions
 
+_SILENCE = np.zeros(0, np.float32)
 # The noise of the durations must not be that of the frames.
 _RHYTHM = 0x5DEECE66D
 
@@ -101,6 +102,20 @@ def cut(samples: FloatArray, parts: Sequence[Part], windows: Sequence[Span], hop
         row[(part.span.start - window.start) * hop : (part.span.stop - window.start) * hop]
         for row, part, window in zip(samples, parts, windows, strict=False)
     ]
+
+
+def in_pieces(
+    parts: Sequence[Part], most_frames: int, groups: Callable[[Sequence[Part]], Iterable[list[int]]],
+    decode: Callable[[Sequence[Part]], list[FloatArray]],
+) -> list[FloatArray]:  # fmt: skip
+    """Samples of each part, decoded in pieces of at most so many frames; `groups` says which share a call."""
+    pieces = [(i, Part(part.plan, span)) for i, part in enumerate(parts) for span in divided(part.span, most_frames)]
+    sounds: list[FloatArray] = [_SILENCE] * len(pieces)
+    for group in groups([piece for _, piece in pieces]):
+        for k, samples in zip(group, decode([pieces[k][1] for k in group]), strict=True):
+            sounds[k] = samples
+    of_part = [[s for (j, _), s in zip(pieces, sounds, strict=True) if i == j] for i in range(len(parts))]
+    return [sound[0] if len(sound) == 1 else np.concatenate(sound) for sound in of_part]
 
 
 def _fit(rows: Tensor, width: int) -> Tensor:

@@ -9,7 +9,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -19,12 +18,11 @@ from cloning.engines import batches
 from cloning.engines.base import Part, Planned
 from cloning.engines.batches import DevicePrior, NoiseInput
 from cloning.engines.buckets import bucket, group_by_length, ladder
-from cloning.engines.windows import Span, divided, first_part_frames, widened
+from cloning.engines.windows import Span, first_part_frames, widened
 from cloning.model import PriorInput
 from cloning.types import FloatArray, Sentence
 
 _LEAST_SYMBOLS = 64
-_SILENCE = np.zeros(0, np.float32)
 
 # Something to run, and the same made so that it can be run again on the same memory.
 Run = Callable[[], None]
@@ -72,7 +70,7 @@ class Memory:
         self._device = device
         self._flat: dict[str, Tensor] = {}
 
-    def reserve(self, name: str, n_values: int, dtype: torch.dtype = torch.float32) -> None:
+    def reserve(self, name: str, n_values: int, dtype: torch.dtype) -> None:
         self._flat[name] = torch.zeros(n_values, dtype=dtype, device=self._device)
 
     def at(self, name: str, *shape: int) -> Tensor:
@@ -85,6 +83,34 @@ class Memory:
     @property
     def n_bytes(self) -> int:
         return sum(flat.numel() * flat.element_size() for flat in self._flat.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """What one buffer holds."""
+
+    name: str
+    n_values: int
+    dtype: torch.dtype = torch.float32
+
+    @property
+    def n_bytes(self) -> int:
+        return self.n_values * self.dtype.itemsize
+
+
+def buffers(config: VoiceConfig, shapes: Shapes) -> list[Buffer]:
+    """All buffers of a voice's engine, each as large as the largest shape needs it."""
+    n, symbols, area = shapes.sentences[-1], shapes.symbols[-1], shapes.most_area
+    statistics = n * symbols * config.text_encoder.hidden
+    return [
+        *(Buffer(name, n * symbols, torch.long) for name in ("token_ids", "durations", "durations_out")),
+        *(Buffer(name, n, torch.long) for name in ("n_symbols", "language_ids", "seeds", "first")),
+        *(Buffer(name, statistics) for name in ("m_p", "logs_p", "m_p_out", "logs_p_out")),
+        Buffer("d_vectors", n * config.speaker.d_vector),
+        *(Buffer(name, n) for name in ("scale", "length_scale")),
+        Buffer("noise_dp", n * 2 * symbols),
+        Buffer("samples", area * config.audio.hop_length),
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,13 +179,7 @@ class BucketedEngine:
     def decode(self, parts: Sequence[Part]) -> list[FloatArray]:
         """Second phase of parts of sentences that may come from several first phases."""
         most = self._shapes.frames[-1] - 2 * self._reach
-        pieces = [(i, Part(part.plan, span)) for i, part in enumerate(parts) for span in divided(part.span, most)]
-        sounds: list[FloatArray] = [_SILENCE] * len(pieces)
-        for group in self._groups([piece for _, piece in pieces]):
-            for k, samples in zip(group, self._decode([pieces[k][1] for k in group]), strict=True):
-                sounds[k] = samples
-        of_part = [[s for (j, _), s in zip(pieces, sounds, strict=True) if i == j] for i in range(len(parts))]
-        return [sound[0] if len(sound) == 1 else np.concatenate(sound) for sound in of_part]
+        return batches.in_pieces(parts, most, self._groups, self._decode)
 
     def close(self) -> None:
         """Gives the device's memory back."""
@@ -194,21 +214,9 @@ class BucketedEngine:
         return [width for width in self._shapes.frames if n * width <= self._shapes.most_area]
 
     def _reserved(self) -> Memory:
-        config, memory = self._config, Memory(self._device)
-        n, symbols, area = self._shapes.sentences[-1], self._shapes.symbols[-1], self._shapes.most_area
-        channels = config.text_encoder.hidden
-        for name in ("token_ids", "durations"):
-            memory.reserve(name, n * symbols, torch.long)
-        for name in ("n_symbols", "language_ids", "seeds", "first"):
-            memory.reserve(name, n, torch.long)
-        for name in ("m_p", "logs_p", "m_p_out", "logs_p_out"):
-            memory.reserve(name, n * symbols * channels)
-        memory.reserve("durations_out", n * symbols, torch.long)
-        memory.reserve("d_vectors", n * config.speaker.d_vector)
-        memory.reserve("scale", n)
-        memory.reserve("length_scale", n)
-        memory.reserve("noise_dp", n * 2 * symbols)
-        memory.reserve("samples", area * config.audio.hop_length)
+        memory = Memory(self._device)
+        for buffer in buffers(self._config, self._shapes):
+            memory.reserve(buffer.name, buffer.n_values, buffer.dtype)
         return memory
 
     def _prior_at(self, n: int, width: int) -> _Recorded:

@@ -1,7 +1,16 @@
 """Which sentences share a batch, and at which fixed shape it runs: pure arithmetic on lengths."""
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How much an engine does at once: sentences, and frames of all of them, padding counted."""
+
+    max_batch: int
+    most_area: int
 
 
 def group_by_length(lengths: Sequence[int], max_batch: int, max_waste: float = 0.25) -> list[list[int]]:
@@ -19,6 +28,13 @@ def group_by_length(lengths: Sequence[int], max_batch: int, max_waste: float = 0
                 continue
         groups.append([index])
     return groups
+
+
+def group_within(room: Room, lengths: Sequence[int]) -> Iterator[list[int]]:
+    """As `group_by_length`, no group larger than the room; one alone may be."""
+    for group in group_by_length(lengths, room.max_batch):
+        fits = max(1, room.most_area // max(lengths[i] for i in group))
+        yield from (group[i : i + fits] for i in range(0, len(group), fits))
 
 
 def ladder(least: int, most: int) -> tuple[int, ...]:

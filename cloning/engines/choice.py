@@ -11,7 +11,9 @@ import torch
 from cloning.bundle import load_info, load_model
 from cloning.engines import onnx_plans
 from cloning.engines.base import Engine
+from cloning.engines.buckets import Room
 from cloning.engines.eager import EagerEngine
+from cloning.engines.memory import Bound, plan_of
 from cloning.errors import EngineError
 
 _log = logging.getLogger(__name__)
@@ -24,6 +26,7 @@ class EngineChoice:
     """How networks run. With `falls_back` the engine `eager` takes the place of one that cannot be opened.
 
     `threads` None are all cores that this process may use. `plans_dir` is where `voicekin engines build` puts plans.
+    `bound` is the device memory that there is, for CUDA devices.
     """
 
     name: EngineName = "eager"
@@ -31,13 +34,14 @@ class EngineChoice:
     threads: int | None = None
     falls_back: bool = True
     plans_dir: Path | None = None
+    bound: Bound | None = None
 
 
 def open_engine(bundle_dir: Path, choice: EngineChoice) -> Engine:
     """The engine of a voice.
 
     Raises: BundleError; EngineError (`engine_unavailable`) where the device is not there, or the engine cannot be
-        opened and nothing may take its place.
+        opened or does not fit the bound, and nothing may take its place.
     """
     device_of(choice.device)
     threads = choice.threads or max(1, len(os.sched_getaffinity(0)))
@@ -71,14 +75,16 @@ def _open(bundle_dir: Path, choice: EngineChoice, threads: int) -> Engine:
 
 def _eager(bundle_dir: Path, choice: EngineChoice) -> Engine:
     device = torch.device(choice.device)
-    return EagerEngine(load_model(bundle_dir, device), device)
+    room = _room(bundle_dir, choice, "eager")
+    return EagerEngine(load_model(bundle_dir, device), device, room)
 
 
 def _cuda_graph(bundle_dir: Path, choice: EngineChoice) -> Engine:
     from cloning.engines.cuda_graph import CudaGraphEngine
 
     device = _cuda_device(choice)
-    engine = CudaGraphEngine.gated(load_model(bundle_dir, device), device)
+    room = _room(bundle_dir, choice)
+    engine = CudaGraphEngine.gated(load_model(bundle_dir, device), device, room)
     engine.warm_up()
     return engine
 
@@ -88,11 +94,19 @@ def _tensorrt(bundle_dir: Path, choice: EngineChoice) -> Engine:
     from cloning.engines.tensorrt import TensorRTEngine
 
     device = _cuda_device(choice)
+    _room(bundle_dir, choice)
     plan = tensorrt_plans.read(bundle_dir, _plans_dir(choice), device)
     engine = TensorRTEngine(plan.folder, load_model(bundle_dir, device), device)
     engine.warm_up()
     engine.save_kernels()
     return engine
+
+
+def _room(bundle_dir: Path, choice: EngineChoice, name: EngineName | None = None) -> Room | None:
+    """What fits the bound; None where there is none. Raises: EngineError where not even one sentence does."""
+    if choice.bound is None:
+        return None
+    return plan_of(load_info(bundle_dir).voice, name or choice.name, choice.bound).room
 
 
 def _cuda_device(choice: EngineChoice) -> torch.device:

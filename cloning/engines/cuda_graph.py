@@ -6,6 +6,7 @@ import logging
 import torch
 
 from cloning.engines.bucketed import BucketedEngine, Networks, Run, Shapes
+from cloning.engines.buckets import Room
 from cloning.engines.devices import use_full_float32
 from cloning.engines.eager import EagerEngine
 from cloning.engines.precision import compare, drawn_sentences, to_half
@@ -52,10 +53,11 @@ class CudaGraphEngine(GraphEngine):
         super().__init__(model, device, shapes or Shapes.of(model))
 
     @classmethod
-    def gated(cls, model: YourTTS, device: torch.device, shapes: Shapes | None = None) -> "CudaGraphEngine":
+    def gated(cls, model: YourTTS, device: torch.device, room: Room | None = None) -> "CudaGraphEngine":
         """In half precision where that passes the gate against the networks as they are written, else in full."""
+        shapes = Shapes.of(model, room.max_batch, most_area=room.most_area) if room else None
         half = cls(to_half(copy.deepcopy(model)), device, shapes)
-        verdict = compare(half, EagerEngine(model, device), drawn_sentences(model, _N_GATE))
+        verdict = compare(half, EagerEngine(model, device, room), drawn_sentences(model, _N_GATE))
         if verdict.passed:
             return half
         _log.warning("%s runs in full precision: half precision failed its comparison, %s", model.config.name, verdict)

@@ -29,6 +29,12 @@ def devices() -> list[Device]:
     return found
 
 
+def bound_memory(device: torch.device, n_bytes: int) -> None:
+    """From now on torch allocates no more than this on a CUDA device in this process; what needs more fails alone."""
+    total = torch.cuda.get_device_properties(device).total_memory
+    torch.cuda.set_per_process_memory_fraction(min(1.0, n_bytes / total), device)
+
+
 def use_full_float32() -> None:
     """From now on float32 is float32 in this process: by default torch rounds what a convolution reads to 10 bits."""
     torch.backends.cudnn.allow_tf32 = False

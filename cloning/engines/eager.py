@@ -1,12 +1,13 @@
 """The networks as they are written, run by torch: the oracle of all other engines, and the default on a CPU."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 
 from cloning.engines import batches
 from cloning.engines.base import Part, Planned
 from cloning.engines.batches import DevicePrior
+from cloning.engines.buckets import Room, group_within
 from cloning.engines.devices import use_full_float32
 from cloning.engines.windows import first_part_frames, widened
 from cloning.layers.convolutions import Conv1d
@@ -20,16 +21,18 @@ class EagerEngine:
     """One call of torch for each operation.
 
     On a CPU each sentence runs alone, which is as fast there and makes a sentence bit for bit the same whatever
-    shares its batch; on a GPU sentences are padded together.
+    shares its batch; on a GPU sentences are padded together. With a `room` no call is larger, and what is longer
+    takes several windows.
     """
 
     name = "eager"
 
-    def __init__(self, model: YourTTS, device: torch.device) -> None:
+    def __init__(self, model: YourTTS, device: torch.device, room: Room | None = None) -> None:
         if device.type == "cuda":
             use_full_float32()
         self.device = str(device)
-        self.max_batch = GPU_BATCH if device.type == "cuda" else 1
+        self.max_batch = room.max_batch if room else GPU_BATCH if device.type == "cuda" else 1
+        self._room = room
         self._model, self._device, self._config = model, device, model.config
         self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
         self.first_part_frames = first_part_frames(model.config.audio.frame_s)
@@ -45,6 +48,20 @@ class EagerEngine:
 
     def decode(self, parts: Sequence[Part]) -> list[FloatArray]:
         """Second phase of parts of sentences that may come from several first phases."""
+        room, reach = self._room, self._model.receptive_field_frames
+        if room is None:
+            return self._decode(parts)
+
+        def groups(pieces: Sequence[Part]) -> Iterator[list[int]]:
+            return group_within(room, [widened(p.span, p.plan.n_frames, reach).n_frames for p in pieces])
+
+        return batches.in_pieces(parts, room.most_area - 2 * reach, groups, self._decode)
+
+    def close(self) -> None:
+        """Gives the device's memory back."""
+        self._model.to("meta")
+
+    def _decode(self, parts: Sequence[Part]) -> list[FloatArray]:
         reach = self._model.receptive_field_frames
         windows = [widened(part.span, part.plan.n_frames, reach) for part in parts]
         n_frames = max(window.n_frames for window in windows)
@@ -55,10 +72,6 @@ class EagerEngine:
             samples = self._model.decode(m_p, logs_p, durations, d_vectors, noise)
             on_host = samples.cpu().numpy()
         return batches.cut(on_host, parts, windows, self._config.audio.hop_length)
-
-    def close(self) -> None:
-        """Gives the device's memory back."""
-        self._model.to("meta")
 
 
 def _use_one_algorithm(model: YourTTS) -> None:

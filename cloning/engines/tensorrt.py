@@ -12,6 +12,7 @@ from torch import Tensor
 from cloning.config import VoiceConfig
 from cloning.engines.bucketed import Shapes
 from cloning.engines.cuda_graph import GraphEngine
+from cloning.engines.memory import outline
 from cloning.engines.tensorrt_library import Library, find_library
 from cloning.errors import EngineError
 from cloning.model import PriorInput, YourTTS
@@ -26,7 +27,7 @@ _LEAST_SCRATCH_BYTES = 256
 
 def shapes_of(config: VoiceConfig) -> Shapes:
     """The shapes that a voice's engines are built for and run at."""
-    return Shapes.of(_outline(config), MAX_BATCH)
+    return Shapes.of(outline(config), MAX_BATCH)
 
 
 class Network:
@@ -202,12 +203,6 @@ class TensorRTEngine(GraphEngine):
         """Gives the device's memory back."""
         super().close()
         self._plan.close()
-
-
-def _outline(config: VoiceConfig) -> YourTTS:
-    """The networks without weights: they say how far a sample reaches."""
-    with torch.device("meta"):
-        return YourTTS(config)
 
 
 def _supports_card(library: Library, runtime: Any, plan: bytes, name: str, any_card: bool) -> bool:

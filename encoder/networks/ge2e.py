@@ -20,6 +20,9 @@ N_MELS = 40
 HIDDEN = 256
 LAYERS = 3
 MAX_BATCH_PARTIALS = 256
+# On a GPU: the weights, and of the largest batch its mel frames, what two layers give, and the four gates of one.
+N_WEIGHTS = 1_423_616
+DEVICE_BYTES = 4 * (N_WEIGHTS + MAX_BATCH_PARTIALS * PARTIAL_FRAMES * (N_MELS + (2 + 4) * HIDDEN))
 
 
 def mel_filters(sample_rate: int, n_fft: int, n_mels: int) -> NDArray[np.float32]:

@@ -90,6 +90,13 @@ def test_a_wrong_setting_stops_the_start_and_is_named(tmp_path: Path, voice_dir:
         assert "Traceback" not in done.stderr
 
 
+def test_a_limit_of_device_memory_needs_a_device(tmp_path: Path, voice_dir: Path) -> None:
+    for size, code, words in (("1500MB", 1, "VOICEKIN_DEVICE=cuda"), ("much", 2, "1500MB")):
+        done = run(environment_of(tmp_path, voice_dir), "serve", "--port", "0", "--vram-limit", size)
+        assert (done.returncode, words in done.stderr) == (code, True), done.stderr
+        assert "Traceback" not in done.stderr
+
+
 def test_a_port_that_is_taken_is_said(server: RunningServer, tmp_path: Path, voice_dir: Path) -> None:
     port = server.url.rsplit(":", 1)[1]
     done = run(environment_of(tmp_path, voice_dir), "serve", "--port", port)
