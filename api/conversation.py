@@ -161,19 +161,19 @@ class Conversation:
     async def _begin(self, begin: Begin) -> None:
         before = None if self._manner is None else self._manner.key
         key = key_of(self._socket.headers) or begin.key or before
-        services, _, _ = await self._admitted(key)
+        services, _ = await self._admitted(key)
         order = await self._context.queries.run(partial(begin.order, services))
         self._manner = Manner(begin, order, key)
         settings = self._context.settings
         facts = Ready(self._id, begin.audio, order, settings.max_text_chars, settings.conversation_idle_s)
         await self._send(self._dialect.ready(facts))
 
-    async def _admitted(self, key: str | None) -> tuple[Services, Standings, str]:
-        """The caller's rooms, how it stands, and its share; each time that one is let in counts as a request."""
+    async def _admitted(self, key: str | None) -> tuple[Services, Standings]:
+        """The caller's rooms, and how it stands; each time that one is let in counts as a request."""
         standings = Standings()
         caller = await caller_of(self._context, key, standings)
         self._context.access.check(caller, frozenset({SPEAK}))
-        return self._context.host.check_ready().seen_by(caller, standings), standings, caller.share
+        return self._context.host.check_ready().seen_by(caller, standings), standings
 
     async def _take(self, text: str, manner: Manner) -> None:
         turn, limit = self._open_turn(manner), self._context.settings.max_text_chars
@@ -243,10 +243,10 @@ class Conversation:
             text = await turn.next_slice()
             if turn.interruption.is_set:
                 return
-            services, standings, share = await self._admitted(turn.manner.key)
+            services, standings = await self._admitted(turn.manner.key)
             order, audio = turn.manner.order, turn.manner.begin.audio
             utterance = Utterance(services.speaking, services.rendering.meter, order, audio, turn.interruption)
-            place.enter_context(self._context.speech.place(share))
+            place.enter_context(self._context.speech.place(services.speaking.tenant))
             while text is not None:
                 await self._say(turn, utterance, text)
                 text = await turn.next_slice()

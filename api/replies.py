@@ -27,7 +27,7 @@ async def whole(request: Request, context: Context, services: Services, order: S
     def work(unwanted: Callable[[], bool]) -> Part:
         return services.rendering.whole(order, form, unwanted)
 
-    with context.speech.place(services.share):
+    with context.speech.place(services.speaking.tenant):
         found = await context.speech.run_unless_gone(request, work)
     context.metrics.count(found)
     headers = {**_headers(found.facts), "Cache-Control": "no-store"}
@@ -71,7 +71,7 @@ class Flow:
     @classmethod
     async def open(cls, context: Context, services: Services, order: SpeechOrder, form: Form) -> "Flow":
         with ExitStack() as stack:
-            stack.enter_context(context.speech.place(services.share))
+            stack.enter_context(context.speech.place(services.speaking.tenant))
             spoken = await context.speech.run(partial(services.rendering.stream, order, form))
             stack.callback(spoken.close)
             return cls(context, spoken, stack.pop_all())

@@ -37,7 +37,7 @@ _OWN_LETTERS = 12
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """The open rooms, joined. `share` is whose part of the engine and of the places is taken."""
+    """The open rooms, joined."""
 
     store: Store
     enrolment: Enrolment
@@ -48,7 +48,6 @@ class Services:
     jobs: Jobs
     job_files: JobFiles
     runner: JobRunner
-    share: str = ""
 
     def seen_by(self, caller: Caller, standings: Standings) -> Services:
         """The same rooms on the caller's behalf: only its tenant's speakers and jobs are there, its key pays."""
@@ -66,7 +65,6 @@ class Services:
             speaking=speaking,
             rendering=replace(self.rendering, speaking=speaking, meter=meter),
             jobs=replace(self.jobs, store=store, meter=meter),
-            share=caller.share,
         )
 
 

@@ -31,6 +31,8 @@ Script = Callable[["_Client"], Awaitable[None]]
 class _Speaking:
     """Speaks a second for each order in ten pieces; waits in the queue, or fails, where it is to."""
 
+    tenant = ""
+
     def __init__(self) -> None:
         self.error: Exception | None = None
         self.is_queued = False

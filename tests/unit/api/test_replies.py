@@ -36,6 +36,8 @@ SCOPE = {"type": "http", "asgi": {"spec_version": "2.3"}, "method": "POST", "pat
 class _Speaking:
     """Speaks some pieces, then fails if it is to; knows whether it was closed."""
 
+    tenant = ""
+
     def __init__(self, n_pieces: int, error: Exception | None = None) -> None:
         self.closed = False
         self.spoken = 0
@@ -73,7 +75,7 @@ def _stream(speaking: _Speaking, context: Context, how: How = AUDIO, leave_after
             await left.wait()
             return {"type": "http.disconnect"}
 
-        services: Any = SimpleNamespace(rendering=Rendering(speaking), share="")  # type: ignore[arg-type]
+        services: Any = SimpleNamespace(speaking=speaking, rendering=Rendering(speaking))  # type: ignore[arg-type]
         order = SpeechOrder("x", "words")
         response = await streamed(context, services, order, *how)
         assert response.headers["X-Voicekin-Notices"] == "skipped characters: %E5%90%8D"
