@@ -17,6 +17,7 @@ class Weights:
     adversarial: float = 1.0
     matching: float = 1.0
     conversion: float = 3.0
+    movement: float = 15.0
     ear: float = 6.0
     ear_matching: float = 10.0
     sounds: float = 2.0

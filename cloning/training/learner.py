@@ -25,19 +25,21 @@ from cloning.training.ear import Ear, speaker_means
 from cloning.training.losses import (
     COARSE_RESOLUTIONS,
     MEL_RESOLUTIONS,
-    MelLoss,
+    LogMels,
     Resampler,
     SpeakerNetwork,
     discriminator_loss,
     features_apart,
     generator_losses,
     kl_loss,
+    mel_loss,
+    movement_loss,
 )
 from cloning.training.sides import Side
 
 LOSSES = (
     "mel", "prior_mel", "kl", "duration", "adversarial", "matching", "discriminator",
-    "conversion", "ear", "ear_matching", "sounds", "sounds_recorded",
+    "movement", "conversion", "ear", "ear_matching", "sounds", "sounds_recorded",
 )  # fmt: skip
 SPEAKER_HZ = 16000
 PARTIAL_MELS = 160
@@ -111,8 +113,8 @@ class Learner:
         n_symbols = len(voice.text.symbols)
         self.judges = Discriminators(train.discriminators, voice.audio.n_bins, n_symbols).to(self.device)
         self.spectrogram = LogSpectrogram(voice.audio).to(self.device)
-        self.mel_loss = MelLoss(voice.audio.sample_rate, MEL_RESOLUTIONS).to(self.device)
-        self.prior_mel_loss = MelLoss(voice.audio.sample_rate, COARSE_RESOLUTIONS).to(self.device)
+        self.mels = LogMels(voice.audio.sample_rate, MEL_RESOLUTIONS).to(self.device)
+        self.coarse_mels = LogMels(voice.audio.sample_rate, COARSE_RESOLUTIONS).to(self.device)
         self.resampler = Resampler(voice.audio.sample_rate, SPEAKER_HZ).to(self.device)
         self.parameters = list(self.model.parameters())
         self.average = [p.detach().clone() for p in self.parameters]
@@ -234,12 +236,14 @@ class Learner:
     def _unlike_recordings(self, pieces: Pieces) -> dict[str, Tensor]:
         """Distances of what was decoded: of the posterior's pieces closely, of the prior's coarsely."""
         n, spoken, recorded = pieces.n_heard, pieces.spoken, pieces.recorded
+        ours, theirs = self.mels(spoken), self.mels(recorded)
         losses = {
-            "mel": self.mel_loss(spoken[:n], recorded[:n]),
+            "mel": mel_loss([m[:n] for m in ours], [m[:n] for m in theirs]),
+            "movement": movement_loss(ours, theirs),
             "ear_matching": self._apart_to_ear(spoken[:n], recorded[:n]),
         }
         if n < len(spoken):
-            losses["prior_mel"] = self.prior_mel_loss(spoken[n:], recorded[n:])
+            losses["prior_mel"] = mel_loss(self.coarse_mels(spoken[n:]), self.coarse_mels(recorded[n:]))
         return losses
 
     def _starts(self, n_frames: Tensor, width: int) -> Tensor:

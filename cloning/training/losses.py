@@ -38,8 +38,8 @@ def mel_filters(sample_rate: int, n_fft: int, n_mels: int) -> Tensor:
     return (triangles * 2 / (high - low)).float()
 
 
-class MelLoss(nn.Module):
-    """Mean distance of log mel spectrograms over several resolutions. Shapes: float32 (B, n) twice -> ()."""
+class LogMels(nn.Module):
+    """Log mel spectrograms at several resolutions. Shapes: float32 (B, n) -> for each float32 (B, T, n_mels)."""
 
     def __init__(self, sample_rate: int, resolutions: tuple[tuple[int, int, int], ...]) -> None:
         super().__init__()
@@ -48,15 +48,39 @@ class MelLoss(nn.Module):
             self.register_buffer(f"filters_{n_fft}", mel_filters(sample_rate, n_fft, n_mels), persistent=False)
             self.register_buffer(f"window_{n_fft}", torch.hann_window(n_fft), persistent=False)
 
-    def forward(self, spoken: Tensor, recorded: Tensor) -> Tensor:
-        both, total = torch.cat([spoken, recorded]).float(), spoken.new_zeros(())
-        for n_fft, hop, _ in self.resolutions:
-            window, filters = getattr(self, f"window_{n_fft}"), getattr(self, f"filters_{n_fft}")
-            spectrum = torch.stft(both, n_fft, hop, window=window, return_complex=True)
-            magnitude = (spectrum.real.square() + spectrum.imag.square() + 1e-9).sqrt().transpose(1, 2)
-            ours, theirs = (magnitude @ filters).clamp(min=1e-5).log().chunk(2)
-            total = total + (ours - theirs).abs().mean() / len(self.resolutions)
-        return total
+    def forward(self, audio: Tensor) -> list[Tensor]:
+        return [self._at(audio.float(), n_fft, hop) for n_fft, hop, _ in self.resolutions]
+
+    def _at(self, audio: Tensor, n_fft: int, hop: int) -> Tensor:
+        window, filters = getattr(self, f"window_{n_fft}"), getattr(self, f"filters_{n_fft}")
+        spectrum = torch.stft(audio, n_fft, hop, window=window, return_complex=True)
+        magnitude = (spectrum.real.square() + spectrum.imag.square() + 1e-9).sqrt().transpose(1, 2)
+        mels: Tensor = (magnitude @ filters).clamp(min=1e-5).log()
+        return mels
+
+
+def mel_loss(spoken: Sequence[Tensor], recorded: Sequence[Tensor]) -> Tensor:
+    """Mean distance of log mels over all resolutions. Shapes: float32 (B, T, n_mels) each -> ()."""
+    return torch.stack([(ours - theirs).abs().mean() for ours, theirs in zip(spoken, recorded, strict=True)]).mean()
+
+
+def movement_loss(spoken: Sequence[Tensor], recorded: Sequence[Tensor]) -> Tensor:
+    """How much less, or more, log mels change from frame to frame and from band to band than those of recordings do.
+
+    What is nearest to all that a text may sound like is smoother than any of it, and a smooth voice is nobody's.
+
+    Shapes: float32 (B, T, n_mels) each -> ().
+    Source: the global variance of parametric synthesis (Toda and Tokuda 2007), section 3, here of differences and as
+        a loss.
+    """
+    pairs = [pair for both in zip(spoken, recorded, strict=True) for pair in zip(*map(_movements, both), strict=True)]
+    return torch.stack([(ours.log() - theirs.log()).abs().mean() for ours, theirs in pairs]).mean()
+
+
+def _movements(mels: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean change over time and over bands, of each band. Shapes: float32 (B, T, n) -> (B, n), (B, n - 1)."""
+    # The least that counts: in digital silence nothing moves.
+    return mels.diff(dim=1).abs().mean(1) + 0.05, mels.diff(dim=2).abs().mean(1) + 0.05
 
 
 def kl_loss(z_p: Tensor, logs_q: Tensor, m_p: Tensor, logs_p: Tensor, mask: Tensor) -> Tensor:

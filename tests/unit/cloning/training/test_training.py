@@ -137,7 +137,7 @@ def test_a_few_steps_change_every_network_and_lower_the_mel_loss(pack_dir: Path,
     assert moved >= {"text_encoder", "durations", "flow", "decoder", "posterior", "speaker", "recordings"}, still
     assert reports[-1]["mel"] < reports[0]["mel"]
     assert reports[-1]["conversion"] > 0 and reports[-1]["discriminator"] > 0
-    assert reports[-1]["prior_mel"] > 0
+    assert reports[-1]["prior_mel"] > 0 and reports[-1]["movement"] > 0
     assert len((tmp_path / "log.jsonl").read_text().splitlines()) == 6
 
 
