@@ -161,12 +161,14 @@ def _index(settings: Settings) -> Finding:
 
 
 def _encoder(settings: Settings) -> Finding:
+    from cloning.engines.choice import device_of
     from encoder.engine import SpeakerEncoder
 
     try:
+        device_of(settings.device)
         encoder = SpeakerEncoder.load(settings.device)
     except (*ROOTS, RuntimeError, OSError) as error:
-        return _missing("speaker encoder", str(error), "check VOICEKIN_DEVICE and reinstall resemblyzer")
+        return _missing("speaker encoder", str(error), "check VOICEKIN_DEVICE, or reinstall resemblyzer")
     return _found("speaker encoder", f"{encoder.encoder_id} on {settings.device}")
 
 

@@ -122,20 +122,22 @@ class Loaded:
 def open_voices(settings: Settings) -> Iterator[Loaded]:
     """The installed voices and the encoders that they take d-vectors from, within the limit of device memory.
 
-    Raises: SettingsError; EngineError where there is a limit and no device that it bounds.
+    Raises: SettingsError; EngineError (`engine_unavailable`) where the device is not there.
     """
+    from cloning.engines.choice import device_of
     from encoder.bundle import load_encoder
     from encoder.engine import SpeakerEncoder
 
     if settings.engine == "tensorrt":
         forbid_tf32()
 
+    # Here, because the encoder may be the first that needs it, and torch's own words name no remedy.
+    device = device_of(settings.device)
     bound = settings.memory_bound()
     if bound is not None:
-        from cloning.engines.choice import device_of
         from cloning.engines.devices import bound_memory
 
-        bound_memory(device_of(settings.device), bound.allocated_bytes)
+        bound_memory(device, bound.allocated_bytes)
 
     def open_voice(folder: Path) -> Synthesiser:
         from cloning.synthesis import Synthesiser

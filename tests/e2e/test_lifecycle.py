@@ -11,8 +11,9 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
+import torch
 from preloaded import run
-from servers import RunningServer, enrol, environment_of
+from servers import DATA, RunningServer, enrol, environment_of, migrate
 
 Starter = Callable[..., RunningServer]
 LONG = " ".join(f"Sentence number {i} of a long text that is read slowly." for i in range(30))
@@ -95,6 +96,21 @@ def test_a_limit_of_device_memory_needs_a_device(tmp_path: Path, voice_dir: Path
         done = run(environment_of(tmp_path, voice_dir), "serve", "--port", "0", "--vram-limit", size)
         assert (done.returncode, words in done.stderr) == (code, True), done.stderr
         assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="here is a CUDA device: none is missing")
+def test_a_device_that_is_missing_is_named(tmp_path: Path, voice_dir: Path) -> None:
+    environment = environment_of(tmp_path, voice_dir, DEVICE="cuda")
+    migrate(environment)
+    examined = run(environment, "doctor", "--json")
+    (encoder,) = (each for each in json.loads(examined.stdout)["findings"] if each["what"] == "speaker encoder")
+    assert (examined.returncode, encoder["ok"]) == (1, False)
+    assert "VOICEKIN_DEVICE" in encoder["remedy"]
+    assert "no CUDA device was found" in encoder["found"]
+    enrolled = run(environment, "enrol", "Ada", str(DATA / "woman.flac"))
+    assert (enrolled.returncode, enrolled.stdout) == (1, "")
+    assert "no CUDA device was found" in enrolled.stderr
+    assert "Traceback" not in examined.stderr + enrolled.stderr
 
 
 def test_a_port_that_is_taken_is_said(server: RunningServer, tmp_path: Path, voice_dir: Path) -> None:
