@@ -13,15 +13,10 @@ from typing import Any
 
 import av
 import httpx
-import numpy as np
 import pytest
 from asking import problem, speak
-from preloaded import popen, run
+from preloaded import run
 from servers import RunningServer, enrol, environment_of, migrate, start
-
-from cloning.bundle import load_info
-from store.service import Store
-from store.types import ClipRecord, NewSpeaker, StoreConfig
 
 Starter = Callable[..., RunningServer]
 SENTENCES = [f"Sentence number {n} of a chapter that goes on and on." for n in range(60)]
@@ -340,42 +335,6 @@ def test_bounds_are_told_with_their_limits(first: httpx.Client) -> None:
     assert problem(response, 429, "too_many_jobs")["limit"] == 5 and response.headers["Retry-After"]
     for job_id in ids:
         assert first.delete(f"/v1/jobs/{job_id}").status_code == 204
-
-
-def pieces_of(state_dir: Path) -> dict[int, str]:
-    """The files of the pieces that are done."""
-    with sqlite3.connect(state_dir / "voicekin.db") as connection:
-        return dict(connection.execute("SELECT number, file FROM job_pieces WHERE state = 'done'").fetchall())
-
-
-def test_the_command_line_speaks_a_job_here_and_goes_on_after_a_kill(tmp_path: Path, voice_dir: Path) -> None:
-    (tmp_path / "chapter.txt").write_text(f"\ufeff{LONG}", encoding="utf-8")
-    environment = environment_of(tmp_path / "state", voice_dir, JOB_LEASE_S="1")
-    migrate(environment)
-    encoder_id = load_info(voice_dir).voice.encoder_id
-    vector = np.full(256, 1 / 16, np.float32)
-    config = StoreConfig(f"sqlite:///{tmp_path / 'state' / 'voicekin.db'}", tmp_path / "state")
-    with Store.open(config) as store:
-        store.enrol(NewSpeaker("Woman", encoder_id, (ClipRecord("0" * 64, vector, 5.0, 4.0, 3),)))
-    submitting = ("jobs", "submit", str(tmp_path / "chapter.txt"), "--speaker", "Woman", "--seed", "7")
-    with (tmp_path / "log").open("w") as log:
-        killed = popen(environment, *submitting, stdout=log.fileno(), stderr=log.fileno())
-    until = time.monotonic() + 90
-    while not (kept := pieces_of(tmp_path / "state")):
-        assert killed.poll() is None and time.monotonic() < until
-        time.sleep(0.05)
-    killed.kill()
-    assert killed.wait(timeout=30) == -signal.SIGKILL
-    with Store.open(config) as store:
-        (job,) = store.jobs.page().jobs
-        assert job.n_done < job.n_pieces
-    done = run(environment, "jobs", "wait", job.id, "--json", timeout_s=180)
-    assert done.returncode == 0, done.stderr
-    document = json.loads(done.stdout)
-    assert (document["state"], document["title"]) == ("done", "chapter")
-    assert [each["title"] for each in document["chapters"]] == ["One", "Two"]
-    found = pieces_of(tmp_path / "state")
-    assert len(found) == job.n_pieces and kept.items() <= found.items(), "what was kept is not spoken again"
 
 
 def test_the_command_line_asks_a_server_for_jobs(

@@ -3,171 +3,35 @@
 import json
 import time
 import tracemalloc
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
+from job_house import RATE, TEXT, House, clip, open_house
 
 from api.errors import JobInaudible, TooBusy
-from api.jobs import JobOrder, Jobs, audible
+from api.jobs import JobOrder, audible
 from api.jobs_files import JobFiles
-from api.jobs_limits import JobLimits, RunnerConfig
+from api.jobs_limits import RunnerConfig
 from api.jobs_running import JobRunner
 from api.jobs_schemas import JobOut
-from api.jobs_speaking import MAX_ATTEMPTS, JobRun
-from api.speech import BULK_PRIORITY, Speaking, UsageLog
+from api.jobs_speaking import MAX_ATTEMPTS
+from api.speech import BULK_PRIORITY
 from cloning.errors import BundleError, EngineError, LanguageUnsupported, Overloaded, SynthesisFailed, TextRefused
-from cloning.types import FloatArray, Speech, SpeechRequest, TimedSentence
-from store.jobs_types import Job, JobBounds
-from store.schema import migrate
-from store.service import Store
-from store.types import ClipRecord, NewSpeaker, Owner, StoreConfig
-
-RATE = 24000
-BOUNDS = JobBounds(10, 10**9)
-# Three passages: 400 characters at most, a chapter each.
-TEXT = "# One\n\nFirst words.\n\n# Two\n\nSecond words.\n\n# Three\n\nThird words.\n"
-
-
-@dataclass(frozen=True)
-class _Info:
-    model_id: str = "voice-1"
-    engine: str = "eager"
-    device: str = "cpu"
-    sample_rate: int = RATE
-    ids_per_sound: int = 1
-    frame_s: float = 0.01
-
-
-@dataclass
-class _Voice:
-    """Gives each request a second of a level that follows from its seed; `errors` are raised first, by what is said."""
-
-    voice: _Info = field(default_factory=_Info)
-    errors: dict[str, list[Exception]] = field(default_factory=dict)
-    requests: list[SpeechRequest] = field(default_factory=list)
-    on_speak: Callable[[], None] = lambda: None
-    seconds: float = 1.0
-
-    def stream(self, request: SpeechRequest, in_parts: bool) -> "_Stream":
-        for words, errors in self.errors.items():
-            if words in request.text and errors:
-                raise errors.pop(0)
-        self.requests.append(request)
-        return _Stream(self, request)
-
-
-class _Stream:
-    skipped = ()
-
-    def __init__(self, voice: _Voice, request: SpeechRequest) -> None:
-        self._voice, self._request, self._left = voice, request, 2
-
-    def __iter__(self) -> "_Stream":
-        return self
-
-    def __next__(self) -> Speech:
-        if not self._left:
-            raise StopIteration
-        self._left -= 1
-        self._voice.on_speak()
-        n = round(RATE * self._voice.seconds / 2)
-        samples = np.full(n, (self._request.options.seed % 1000) / 2000, np.float32)
-        heard = (0, n) if self._left else (n, 2 * n)
-        sentence = TimedSentence((0, len(self._request.text)), *heard, ())
-        return Speech(samples, RATE, np.ones(6, np.int64), sentences=(sentence,))
-
-    def close(self) -> None:
-        self._left = 0
-
-
-@dataclass
-class _Text:
-    languages: tuple[str, ...] = ("en",)
-
-
-@dataclass
-class _Config:
-    encoder_id: str = "enc"
-    name: str = "default"
-    text: _Text = field(default_factory=_Text)
-    audio: _Info = field(default_factory=_Info)
-
-
-@dataclass
-class _Bundle:
-    voice: _Config = field(default_factory=_Config)
-
-
-@dataclass
-class _Shelf:
-    loaded: _Voice
-
-    @contextmanager
-    def lease(self, model: str | None) -> Iterator[_Voice]:
-        yield self.loaded
-
-    def describe(self, model: str | None) -> _Bundle:
-        return _Bundle()
-
-
-def _unit(seed: int) -> FloatArray:
-    vector = np.random.default_rng(seed).standard_normal(64).astype(np.float32)
-    return vector / np.linalg.norm(vector)
-
-
-def _clip(seed: int) -> ClipRecord:
-    return ClipRecord(f"{seed:064x}", _unit(seed), 5.0, 4.0, 3)
-
-
-@dataclass
-class _House:
-    """A store, a voice and who speaks."""
-
-    store: Store
-    voice: _Voice
-    speaking: Speaking
-    jobs: Jobs
-    anna: str
-    stopping: bool = False
-    kept_s: float = 0.0
-
-    def submit(self, text: str = TEXT, **options: object) -> Job:
-        return self.jobs.submit(JobOrder(text, self.anna, seed=1, **options))  # type: ignore[arg-type]
-
-    def run(self, owner: str = "owner", max_bytes: int = 10**9) -> str | None:
-        job = self.store.jobs.lease(owner, 60)
-        assert job is not None
-        return self.go_on(job, owner, max_bytes)
-
-    def go_on(self, job: Job, owner: str, max_bytes: int = 10**9) -> str | None:
-        return JobRun(self.store.jobs, self.speaking, job, owner, max_bytes, lambda: self.stopping, self._count).go()
-
-    def wav(self, job: Job) -> bytes:
-        return b"".join(JobFiles(self.store.jobs).audio(audible(self.store, job.id), "wav").parts)
-
-    def _count(self, seconds: float) -> None:
-        self.kept_s += seconds
+from store.jobs_types import Job
+from store.types import NewSpeaker, Owner
 
 
 @pytest.fixture
-def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[_House]:
+def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[House]:
     for name in ("BUSY_RETRY_S", "REST_S"):
         monkeypatch.setattr(f"api.jobs_speaking.{name}", 0.0)
-    config = StoreConfig(f"sqlite:///{tmp_path / 'v.db'}", tmp_path)
-    migrate(config)
-    with Store.open(config) as store:
-        anna = store.enrol(NewSpeaker("Anna", "enc", (_clip(1),))).id
-        voice = _Voice()
-        speaking = Speaking(store, _Shelf(voice), UsageLog(store), lambda *_: _unit(1), 500, 9.0)  # type: ignore[arg-type]
-        jobs = Jobs(store, _Shelf(voice), JobLimits(2000, 500, BOUNDS))  # type: ignore[arg-type]
-        yield _House(store, voice, speaking, jobs, anna)
+    with open_house(tmp_path) as opened:
+        yield opened
 
 
-def test_a_job_is_spoken_in_order_with_its_pauses(house: _House) -> None:
+def test_a_job_is_spoken_in_order_with_its_pauses(house: House) -> None:
     job = house.submit()
     assert (house.run(), house.store.jobs.get(job.id).state) == ("done", "done")
     assert [request.text.split()[-2] for request in house.voice.requests] == ["First", "Second", "Third"]
@@ -183,7 +47,7 @@ def test_a_job_is_spoken_in_order_with_its_pauses(house: _House) -> None:
     ]  # fmt: skip
 
 
-def test_a_stopped_job_goes_on_where_it_was_and_ends_as_an_unbroken_one(house: _House) -> None:
+def test_a_stopped_job_goes_on_where_it_was_and_ends_as_an_unbroken_one(house: House) -> None:
     unbroken = house.submit()
     house.run()
     spoken = list(house.voice.requests)
@@ -203,7 +67,7 @@ def test_a_stopped_job_goes_on_where_it_was_and_ends_as_an_unbroken_one(house: _
     assert [texts.count(each.text) for each in spoken] == [1, 2, 1], "only what was not whole is spoken again"
 
 
-def test_seeds_follow_from_the_jobs_own_and_differ(house: _House) -> None:
+def test_seeds_follow_from_the_jobs_own_and_differ(house: House) -> None:
     house.submit()
     house.run()
     assert len({each.options.seed for each in house.voice.requests}) == 3
@@ -214,7 +78,7 @@ def test_seeds_follow_from_the_jobs_own_and_differ(house: _House) -> None:
     assert drawn[0] != drawn[1] and other.options["seed"] == 2
 
 
-def test_a_sentence_that_fails_is_tried_with_other_seeds_and_then_left_out(house: _House) -> None:
+def test_a_sentence_that_fails_is_tried_with_other_seeds_and_then_left_out(house: House) -> None:
     failure = SynthesisFailed("synthesis_failed", "nothing was spoken")
     house.voice.errors = {"Second": [failure] * MAX_ATTEMPTS, "Third": [EngineError("engine_failed", "x")] * 2}
     job = house.submit()
@@ -228,30 +92,30 @@ def test_a_sentence_that_fails_is_tried_with_other_seeds_and_then_left_out(house
     assert chapters == [0.0, 2.0, 2.0]
 
 
-def _times(house: _House, job: Job, kind: str = "json") -> bytes:
+def _times(house: House, job: Job, kind: str = "json") -> bytes:
     return b"".join(JobFiles(house.store.jobs).times(audible(house.store, job.id), kind).parts)
 
 
-def test_a_text_of_another_language_is_left_out_at_once(house: _House) -> None:
+def test_a_text_of_another_language_is_left_out_at_once(house: House) -> None:
     house.voice.errors = {"Second": [LanguageUnsupported("language_unsupported", "x", field="text")]}
     house.submit()
     assert house.run() == "partial"
 
 
-def test_a_piece_that_says_nothing_is_silent(house: _House) -> None:
+def test_a_piece_that_says_nothing_is_silent(house: House) -> None:
     house.voice.errors = {"Second": [TextRefused("nothing_to_say", "x")]}
     job = house.submit()
     assert house.run() == "done"
     assert house.store.jobs.get(job.id).n_samples == RATE * (2 + 2)
 
 
-def test_a_job_that_says_nothing_at_all_fails(house: _House) -> None:
+def test_a_job_that_says_nothing_at_all_fails(house: House) -> None:
     house.voice.errors = {"\U0001f600": [TextRefused("nothing_to_say", "x")]}
     job = house.submit("\U0001f600")
     assert (house.run(), house.store.jobs.get(job.id).code) == ("failed", "nothing_to_say")
 
 
-def test_a_job_of_which_nothing_can_be_spoken_fails_and_keeps_nothing(house: _House) -> None:
+def test_a_job_of_which_nothing_can_be_spoken_fails_and_keeps_nothing(house: House) -> None:
     house.voice.errors = {"words": [SynthesisFailed("synthesis_failed", "x")] * 9}
     job = house.submit()
     assert house.run() == "failed"
@@ -261,7 +125,7 @@ def test_a_job_of_which_nothing_can_be_spoken_fails_and_keeps_nothing(house: _Ho
     assert refused.value.code == "job_inaudible"
 
 
-def test_a_fault_of_the_program_ends_the_job_and_tells_nothing_of_the_machine(house: _House) -> None:
+def test_a_fault_of_the_program_ends_the_job_and_tells_nothing_of_the_machine(house: House) -> None:
     house.voice.errors = {"Second": [RuntimeError("/a/path")]}
     job = house.submit()
     assert house.run() == "failed"
@@ -269,7 +133,7 @@ def test_a_fault_of_the_program_ends_the_job_and_tells_nothing_of_the_machine(ho
     assert "/a/path" not in str(house.store.jobs.get(job.id).detail)
 
 
-def test_an_implausible_length_is_tried_again_but_kept_at_last(house: _House) -> None:
+def test_an_implausible_length_is_tried_again_but_kept_at_last(house: House) -> None:
     house.voice.seconds = 100.0
     job = house.submit("Some words.")
     assert house.run() == "done"
@@ -278,7 +142,7 @@ def test_an_implausible_length_is_tried_again_but_kept_at_last(house: _House) ->
     assert house.store.jobs.get(job.id).n_samples == 100 * RATE
 
 
-def test_a_full_queue_is_waited_for_and_counts_as_no_attempt(house: _House) -> None:
+def test_a_full_queue_is_waited_for_and_counts_as_no_attempt(house: House) -> None:
     house.voice.errors = {"First": [Overloaded("queue_full", "x") for _ in range(7)]}
     house.submit()
     assert house.run() == "done"
@@ -287,14 +151,14 @@ def test_a_full_queue_is_waited_for_and_counts_as_no_attempt(house: _House) -> N
 @pytest.mark.parametrize(
     "error", [TooBusy("too_busy", "x"), Overloaded("closed", "x"), BundleError("bundle_corrupt", "x")]
 )
-def test_what_passes_gives_the_job_back(house: _House, error: Exception) -> None:
+def test_what_passes_gives_the_job_back(house: House, error: Exception) -> None:
     house.voice.errors = {"Second": [error]}
     job = house.submit()
     assert house.run() is None
     assert (house.store.jobs.get(job.id).state, house.store.jobs.get(job.id).n_done) == ("waiting", 1)
 
 
-def test_without_room_the_job_waits_and_says_why(house: _House) -> None:
+def test_without_room_the_job_waits_and_says_why(house: House) -> None:
     job = house.submit()
     assert house.run(max_bytes=150_000) is None
     found = house.store.jobs.get(job.id)
@@ -302,14 +166,14 @@ def test_without_room_the_job_waits_and_says_why(house: _House) -> None:
     assert house.run() == "done" and house.store.jobs.get(job.id).code is None
 
 
-def test_a_job_that_is_cancelled_stops_within_a_sentence(house: _House) -> None:
+def test_a_job_that_is_cancelled_stops_within_a_sentence(house: House) -> None:
     job = house.submit()
     house.voice.on_speak = lambda: house.store.jobs.cancel(job.id) and None
     assert house.run() is None
     assert len(house.voice.requests) == 1 and house.store.jobs.get(job.id).state == "cancelled"
 
 
-def test_a_job_that_another_took_over_is_left_to_it(house: _House) -> None:
+def test_a_job_that_another_took_over_is_left_to_it(house: House) -> None:
     job = house.submit()
     first = house.store.jobs.lease("slow", 0.01)
     assert first is not None
@@ -319,13 +183,13 @@ def test_a_job_that_another_took_over_is_left_to_it(house: _House) -> None:
     assert house.store.jobs.is_owned(job.id, "heir") and house.store.jobs.get(job.id).n_done == 0
 
 
-def test_a_speaker_who_is_heard_anew_is_spoken_anew_from_the_start(house: _House) -> None:
+def test_a_speaker_who_is_heard_anew_is_spoken_anew_from_the_start(house: House) -> None:
     job = house.submit()
 
     def add_clip() -> None:
         if len(house.voice.requests) == 3:
             house.voice.on_speak = lambda: None
-            house.store.add_clips(house.anna, "enc", [_clip(2)])
+            house.store.add_clips(house.anna, "enc", [clip(2)])
 
     house.voice.on_speak = add_clip
     assert house.run() == "done"
@@ -335,7 +199,7 @@ def test_a_speaker_who_is_heard_anew_is_spoken_anew_from_the_start(house: _House
     assert len({piece.voice_sha256 for piece in house.store.jobs.pieces(job.id)}) == 1
 
 
-def test_another_voice_speaks_anew_what_waits_no_longer(house: _House) -> None:
+def test_another_voice_speaks_anew_what_waits_no_longer(house: House) -> None:
     house.submit()
     house.voice.on_speak = lambda: setattr(house, "stopping", len(house.voice.requests) == 2)
     house.run()
@@ -345,7 +209,7 @@ def test_another_voice_speaks_anew_what_waits_no_longer(house: _House) -> None:
     assert len(house.voice.requests) == 2 + 3
 
 
-def test_a_lost_piece_is_spoken_anew_and_the_same(house: _House) -> None:
+def test_a_lost_piece_is_spoken_anew_and_the_same(house: House) -> None:
     job = house.submit()
     house.run()
     before = house.wav(job)
@@ -359,7 +223,7 @@ def test_a_lost_piece_is_spoken_anew_and_the_same(house: _House) -> None:
         assert house.run() == "done" and house.wav(job) == before
 
 
-def test_what_is_left_is_told_by_what_it_took(house: _House) -> None:
+def test_what_is_left_is_told_by_what_it_took(house: House) -> None:
     job = house.submit()
     assert JobOut.of(job).left_s is None
     half = replace(job, state="running", chars_done=job.n_chars // 2, spent_s=10.0)
@@ -369,7 +233,7 @@ def test_what_is_left_is_told_by_what_it_took(house: _House) -> None:
     assert JobOut.of(replace(half, state="done")).left_s is None
 
 
-def test_runners_share_the_jobs_and_stop_when_told(house: _House) -> None:
+def test_runners_share_the_jobs_and_stop_when_told(house: House) -> None:
     ids = [house.submit().id for _ in range(4)]
     runners = [JobRunner(house.store.jobs, house.speaking, RunnerConfig(2, 5.0, 10**9)) for _ in range(2)]
     for runner in runners:
@@ -386,16 +250,16 @@ def test_runners_share_the_jobs_and_stop_when_told(house: _House) -> None:
     assert len({house.wav(house.store.jobs.get(job_id)) for job_id in ids}) == 1
 
 
-def test_a_job_is_spoken_in_the_turn_of_its_tenant(house: _House) -> None:
+def test_a_job_is_spoken_in_the_turn_of_its_tenant(house: House) -> None:
     acme = house.store.seen_by(Owner(None, "acme"))
-    ada = acme.enrol(NewSpeaker("Ada", "enc", (_clip(2),))).id
+    ada = acme.enrol(NewSpeaker("Ada", "enc", (clip(2),))).id
     job = replace(house.jobs, store=acme).submit(JobOrder("Some words.", ada, seed=1))
     runner = JobRunner(house.store.jobs, house.speaking, RunnerConfig(1, 5.0, 10**9))
     assert runner.run(job.id) and runner.run(house.submit("More words.").id)
     assert [each.tenant for each in house.voice.requests] == ["tenant acme", ""]
 
 
-def test_a_lease_is_renewed_while_a_long_piece_is_spoken(house: _House) -> None:
+def test_a_lease_is_renewed_while_a_long_piece_is_spoken(house: House) -> None:
     job = house.submit("Some words.")
     runner = JobRunner(house.store.jobs, house.speaking, RunnerConfig(1, 1.5, 10**9))
     house.voice.on_speak = lambda: time.sleep(1.2)
@@ -410,7 +274,7 @@ def test_a_lease_is_renewed_while_a_long_piece_is_spoken(house: _House) -> None:
 
 
 @pytest.mark.parametrize("name", ["wav", "flac"])
-def test_a_download_takes_no_more_memory_than_a_piece_or_two(house: _House, name: str) -> None:
+def test_a_download_takes_no_more_memory_than_a_piece_or_two(house: House, name: str) -> None:
     house.voice.seconds = 20.0
     words = "Words that fill a passage well, so that there are many of them. " * 6
     job = house.submit(f"{words}\n\n" * 5)

@@ -1,6 +1,9 @@
-"""One battery over both databases: a migrated, empty store on SQLite and on PostgreSQL."""
+"""One battery over both databases: a migrated, empty store on SQLite and on PostgreSQL; and places for its audio."""
 
 import os
+import shutil
+import socket
+import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
@@ -10,6 +13,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine, text
 from sqlalchemy.exc import SQLAlchemyError
+from store_samples import new_speaker, wait_until
 
 from store.schema import migrate
 from store.service import Store
@@ -83,3 +87,65 @@ def sqlite_store(sqlite_config: StoreConfig) -> Iterator[Store]:
     migrate(sqlite_config)
     with Store.open(sqlite_config) as opened:
         yield opened
+
+
+@pytest.fixture
+def anna(store: Store) -> str:
+    return store.enrol(new_speaker("Anna", [1])).id
+
+
+@pytest.fixture
+def bert(store: Store) -> str:
+    return store.enrol(new_speaker("Bert", [2])).id
+
+
+@pytest.fixture(scope="module")
+def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A Redis of these tests alone."""
+    pytest.importorskip("redis")
+    if shutil.which("redis-server") is None:
+        pytest.skip("redis-server is not installed")
+    folder = tmp_path_factory.mktemp("redis")
+    path = folder / "socket"
+    command = ["redis-server", "--port", "0", "--unixsocket", str(path), "--save", "", "--dir", str(folder)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    wait_until(path.exists)
+    yield f"unix://{path}"
+    process.terminate()
+    process.wait(10)
+
+
+@pytest.fixture(scope="module")
+def bucket_url() -> Iterator[str]:
+    """A bucket of moto's server, which clients reach as they reach S3."""
+    boto3, _ = pytest.importorskip("boto3"), pytest.importorskip("moto.server")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    code = f"from moto.server import main; main(['-H', '127.0.0.1', '-p', '{port}'])"
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    wait_until(lambda: is_open(port), within_s=20)
+    names = {
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+        "AWS_ACCESS_KEY_ID": "x",
+        "AWS_SECRET_ACCESS_KEY": "x",
+        "AWS_DEFAULT_REGION": "us-east-1",
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in names.items():
+            patch.setenv(name, value)
+        boto3.client("s3").create_bucket(Bucket="speeches")
+        yield "s3://speeches/of/tests"
+    process.terminate()
+    process.wait(10)
+
+
+def is_open(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.fixture(params=["memory", "disk", "redis", "s3"])
+def place_url(request: pytest.FixtureRequest) -> str:
+    fixtures = {"redis": "redis_url", "s3": "bucket_url"}
+    return str(request.getfixturevalue(fixtures[request.param])) if request.param in fixtures else request.param

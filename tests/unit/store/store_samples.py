@@ -1,7 +1,8 @@
-"""Clips and speakers to store, each determined by a number."""
+"""Clips and speakers to store, each determined by a number; and a wait for what happens elsewhere."""
 
 import hashlib
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -25,3 +26,10 @@ def clip(number: int, width: int = 32) -> ClipRecord:
 
 def new_speaker(name: str, numbers: Sequence[int], **fields: object) -> NewSpeaker:
     return NewSpeaker(name=name, encoder_id=ENCODER, clips=tuple(map(clip, numbers)), **fields)  # type: ignore[arg-type]
+
+
+def wait_until(happened: Callable[[], bool], within_s: float = 5.0) -> None:
+    until = time.monotonic() + within_s
+    while not happened():
+        assert time.monotonic() < until
+        time.sleep(0.02)
