@@ -1,6 +1,7 @@
 """What an engine takes of a device's memory: against what was measured, and against what runs on the CPU."""
 
 import json
+import re
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -25,7 +26,8 @@ from encoder.networks.ge2e import DEVICE_BYTES, N_WEIGHTS, load_pretrained
 
 CPU = torch.device("cpu")
 DEFAULT = default_voice("test-v1")
-MEASURED = Path(__file__).parents[3] / "benchmarks" / "results" / "engines-cuda.json"
+ROOT = Path(__file__).parents[3]
+MEASURED = ROOT / "benchmarks" / "results" / "engines-cuda.json"
 # The longest of the benchmark's sentences, in frames, for each of 16.
 FRAMES_OF_16 = 16 * round(6.0 * 24000 / 256)
 
@@ -72,6 +74,21 @@ def test_less_memory_means_smaller_batches_and_in_the_end_none(engine: str, n_vo
     assert plan_of(DEFAULT, engine, bound(needed, n_voices)).room.most_area == 1024
     with pytest.raises(EngineError, match="VOICEKIN_MAX_VOICES"):
         plan_of(DEFAULT, engine, bound(needed - 2 * MIB, n_voices))
+
+
+def test_the_page_says_what_is_computed_for_the_voice_that_ships() -> None:
+    least_words = r"from (\d+) MiB \(`eager`\) and (\d+) MiB \(`cuda-graph`\)"
+    limit_words = r"(\d+) MB \((\d+) MiB\) gives (\d+)\s+and (\d+) sentences"
+    found = re.search(f"{least_words}; {limit_words}", (ROOT / "docs" / "gpu.md").read_text("utf-8"))
+    assert found is not None, "the sentence reads otherwise by now"
+    *least, limit_mb, limit_mib, eager, graph = map(int, found.groups())
+    voice, limit_bytes = bundle.load_info(ROOT / "voices" / "default").voice, limit_mb * 10**6
+    assert limit_mib == limit_bytes // MIB
+    for engine, least_mib, n_sentences in zip(("eager", "cuda-graph"), least, (eager, graph), strict=True):
+        with pytest.raises(EngineError) as refused:
+            plan_of(voice, engine, bound(0))
+        assert refused.value.details["needed_bytes"] == least_mib * MIB
+        assert plan_of(voice, engine, bound(limit_bytes)).room.max_batch == n_sentences
 
 
 def test_an_engine_of_fixed_shapes_is_not_bounded() -> None:
