@@ -1,9 +1,12 @@
 """Markdown's signs taken out: labels, list items, cells and headings stay as text with line ends for pauses."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-FENCE = re.compile(r"^ {0,3}(```+|~~~+)[^\n]*\n(?:.*?\n)?(?: {0,3}\1[`~]* *$|\Z)", re.MULTILINE | re.DOTALL)
+from cloning.text.spans import Span, replaced
+
+_FENCE = re.compile(r"^ {0,3}(?P<mark>`{3,}|~{3,})(?P<after>[^\n]*)$", re.MULTILINE)
+_CLOSES = re.compile(r"[`~]* *")
 _RULE = re.compile(r"^\s*(?:([-*_])(?:\s*\1){2,}|=+)\s*$")
 _TABLE_RULE = re.compile(r"^\s*\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*$")
 _HEADING = re.compile(r"^\s{0,3}#{1,6}\s+(.*?)\s*#*\s*$")
@@ -25,7 +28,39 @@ _INLINE = (
 
 def plain(text: str) -> str:
     """Text without Markdown. Code blocks are left out: they are not made to be heard."""
-    return "\n".join(_lines(FENCE.sub("\n\n", text)))
+    return "\n".join(_lines(replaced(text, code_blocks(text), lambda _: "\n\n")))
+
+
+def code_blocks(text: str) -> Iterator[Span]:
+    """Where fenced code stands. A fence that none as long closes ends with the text, if that ends with its line."""
+    fences = list(_FENCE.finditer(text))
+    longest = _longest_closings(fences)
+    at = 0
+    while at < len(fences):
+        opening, at = fences[at], at + 1
+        mark = opening["mark"]
+        if longest[at].get(mark[0], 0) >= len(mark):
+            while not _closes(fences[at], mark):
+                at += 1
+            yield opening.start(), fences[at].end()
+            at += 1
+        elif text.endswith("\n") and opening.end() < len(text):
+            yield opening.start(), len(text)
+            return
+
+
+def _closes(fence: re.Match[str], mark: str) -> bool:
+    return fence["mark"].startswith(mark) and _CLOSES.fullmatch(fence["after"]) is not None
+
+
+def _longest_closings(fences: Sequence[re.Match[str]]) -> list[dict[str, int]]:
+    """For each fence, and the end: how long the longest one is that can close, of each mark, from there on."""
+    longest: list[dict[str, int]] = [{}]
+    for fence in reversed(fences):
+        sign, now = fence["mark"][0], longest[-1]
+        closes = _closes(fence, sign)
+        longest.append({**now, sign: max(now.get(sign, 0), len(fence["mark"]))} if closes else now)
+    return longest[::-1]
 
 
 def _lines(text: str) -> Iterator[str]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from cloning.errors import TextRefused
 from cloning.text.folding import purge
 from cloning.text.ipa import symbols_of_ipa
-from cloning.text.markdown import FENCE, plain
+from cloning.text.markdown import code_blocks, plain
 from cloning.text.marked import (
     MAX_BREAK_S,
     PLAIN,
@@ -27,9 +27,13 @@ from cloning.text.marked import (
     said_character,
 )
 from cloning.text.say_as import words_as
+from cloning.text.spans import Enclosed, Span, blanked
 from cloning.text.tags import NOT_TEXT, TAG, Piece, Tag, attribute, inside, moved, pieces_of, refuse, text_of
 
 LEXICON = re.compile(r"<lexicon\b[^<>]*(?<!/)>.*?</lexicon\s*>", re.DOTALL | re.I)
+LEXICONS = Enclosed(
+    re.compile(r"(?P<lexicon><lexicon\b[^<>]*(?<!/)>)", re.I), {"lexicon": re.compile(r"</lexicon\s*>", re.I)}
+)
 _TIME = re.compile(r"\+?(\d+(?:\.\d+)?|\.\d+)(ms|s)")
 _STRENGTH_S = {"none": 0.0, "x-weak": 0.05, "weak": 0.1, "medium": 0.25, "strong": 0.5, "x-strong": 1.0}
 _RATES = {"x-slow": 0.5, "slow": 0.75, "medium": 1.0, "default": 1.0, "fast": 1.5, "x-fast": 2.0}
@@ -75,11 +79,11 @@ def voices_of(text: str) -> dict[str, int]:
 def lexicon_of(text: str) -> dict[str, str]:
     """What `<lexicon>` elements of the text say, for those who read it in parts. Raises: as `parse`."""
     found: dict[str, str] = {}
-    for match in LEXICON.finditer(text):
+    for start, stop in LEXICONS.spans(text):
         try:
-            found.update(parse(match[0]).lexicon)
+            found.update(parse(text[start:stop]).lexicon)
         except TextRefused as error:
-            raise moved(error, match.start()) from None
+            raise moved(error, start) from None
     return found
 
 
@@ -90,9 +94,13 @@ def unmarked(text: str) -> MarkedText:
 
 def unread_as_spaces(text: str) -> str:
     """The text, as long as before, with spaces where comments, tags and code blocks stand."""
-    for pattern in (NOT_TEXT, LEXICON, TAG, FENCE):
-        text = pattern.sub(lambda match: " " * len(match[0]), text)
+    for spans in (NOT_TEXT.spans, LEXICONS.spans, _spans_of_tags, code_blocks):
+        text = blanked(text, spans(text))
     return text
+
+
+def _spans_of_tags(text: str) -> Iterator[Span]:
+    return (match.span() for match in TAG.finditer(text))
 
 
 def shown(text: str) -> str:

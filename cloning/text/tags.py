@@ -8,11 +8,25 @@ from typing import NoReturn
 
 from cloning.errors import TextRefused
 from cloning.text.folding import purge
+from cloning.text.spans import Enclosed
 
 _ATTRIBUTE = r"[\w:-]+\s*=\s*(?:\"[^\"<>]*\"|'[^'<>]*'|[^\s\"'<>=]+)"
 TAG = re.compile(rf"<(?P<close>/?)(?P<name>[A-Za-z][\w:-]*)(?P<attributes>(?:\s+{_ATTRIBUTE})*)\s*(?P<empty>/?)>")
 _ATTRIBUTES = re.compile(r"([\w:-]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|(\S+))")
-NOT_TEXT = re.compile(r"<!--.*?-->|<\?.*?\?>|<!DOCTYPE[^>]*>|<(script|style)\b[^<>]*>.*?</\1\s*>", re.DOTALL | re.I)
+NOT_TEXT = Enclosed(
+    re.compile(
+        r"(?P<comment><!--)|(?P<instruction><\?)|(?P<doctype><!DOCTYPE)"
+        r"|<(?:(?P<script>script)|(?P<style>style))\b[^<>]*>",
+        re.I,
+    ),
+    {
+        "comment": re.compile("-->"),
+        "instruction": re.compile(r"\?>"),
+        "doctype": re.compile(">"),
+        "script": re.compile(r"</script\s*>", re.I),
+        "style": re.compile(r"</style\s*>", re.I),
+    },
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +46,10 @@ Piece = str | Tag
 def pieces_of(text: str) -> Iterator[Piece]:
     """The text and its tags in order; a space where something stands that is neither."""
     at = 0
-    for match in NOT_TEXT.finditer(text):
-        yield from _tags(text, at, match.start())
+    for start, stop in NOT_TEXT.spans(text):
+        yield from _tags(text, at, start)
         yield " "
-        at = match.end()
+        at = stop
     yield from _tags(text, at, len(text))
 
 

@@ -49,6 +49,10 @@ def test_markdown_is_silent_and_its_labels_stay() -> None:
     assert lines(parse(ANSWER).text) == lines(HEARD)
 
 
+def test_a_code_block_without_lines_ends_at_its_second_fence() -> None:
+    assert parse("```\n```\nHello.\n```\nx\n```\n").text.split() == ["Hello."]
+
+
 def test_headings_and_blocks_end_a_paragraph() -> None:
     assert "Title\n\n" in parse(ANSWER).text
 
