@@ -1,28 +1,22 @@
 """Markdown's signs taken out: labels, list items, cells and headings stay as text with line ends for pauses."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from cloning.text.spans import Span, replaced
+from cloning.text.spans import Enclosed, Span, replaced
 
 _FENCE = re.compile(r"^ {0,3}(?P<mark>`{3,}|~{3,})(?P<after>[^\n]*)$", re.MULTILINE)
 _CLOSES = re.compile(r"[`~]* *")
 _RULE = re.compile(r"^\s*(?:([-*_])(?:\s*\1){2,}|=+)\s*$")
-_TABLE_RULE = re.compile(r"^\s*\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*$")
-_HEADING = re.compile(r"^\s{0,3}#{1,6}\s+(.*?)\s*#*\s*$")
+_TABLE_RULE = re.compile(r"^\s*(?:\|\s*)?:?-+:?\s*(?:\|\s*:?-+:?\s*)*(?:\|\s*)?$")
+_HEADING = re.compile(r"^\s{0,3}#{1,6}\s+(.*)$")
 _ITEM = re.compile(r"^\s*(?:[-*+•‣◦]\s+(?:\[[ xX]\]\s+)?|(\d{1,3})[.)]\s+)(.*)$")
 _QUOTE = re.compile(r"^\s{0,3}(?:>\s?)+")
 _DEFINITION = re.compile(r"^\s{0,3}\[[^\]\n]+\]:\s+\S+.*$")
-_INLINE = (
-    (re.compile(r"!?\[([^\[\]\n]*)\]\((?:[^()\n]|\([^()\n]*\))*\)"), r"\1"),
-    (re.compile(r"\[\^[^\]\s]+\]"), ""),
-    (re.compile(r"\[([^\[\]\n]+)\]\[[^\[\]\n]*\]"), r"\1"),
-    (re.compile(r"<((?:https?://|mailto:)[^\s<>]+)>"), r"\1"),
-    (re.compile(r"(`+)([^`\n]+?)\1(?!`)"), r"\2"),
-    (re.compile(r"(?<![\w\\])(\*{1,3})(?=[^\s*])([^*\n]*[^\s*\\])\1(?!\w)"), r"\2"),
-    (re.compile(r"(?<![\w\\])(_{1,3})(?=[^\s_])([^\n]*?[^\s_\\])\1(?!\w)"), r"\2"),
-    (re.compile(r"~~(?=\S)([^~\n]*\S)~~"), r"\1"),
-    (re.compile(r"\\([*_`#\[\](){}~>!|+-])"), r"\1"),
+_TICKS = re.compile(r"(`+)")
+_UNDERSCORES = Enclosed(
+    re.compile(r"(?<![\w\\])(?:(?P<one>_)|(?P<two>__)|(?P<three>___))(?=[^\s_])"),
+    {name: re.compile(rf"(?<=[^\s_\\])_{{{n}}}(?!\w)") for n, name in enumerate(("one", "two", "three"), 1)},
 )
 
 
@@ -69,7 +63,7 @@ def _lines(text: str) -> Iterator[str]:
         if _RULE.match(unquoted) or _DEFINITION.match(unquoted):
             yield ""
         elif heading := _HEADING.match(unquoted):
-            yield from ("", _inline(heading[1]), "")
+            yield from ("", _inline(heading[1].rstrip().rstrip("#").rstrip()), "")
         elif item := _ITEM.match(unquoted):
             yield _ended(_inline(f"{item[1]}, {item[2]}" if item[1] else item[2]))
         elif "|" in unquoted:
@@ -94,7 +88,49 @@ def _ended(line: str) -> str:
     return line if not line.strip() or line.rstrip()[-1] in ".?!:;" else line.rstrip() + "."
 
 
+def _without_ticks(line: str) -> str:
+    """Ticks and as many after the next text are left out; of more than that before it the rest stays."""
+    pieces = _TICKS.split(line)
+    kept, at = [pieces[0]], 1
+    while at < len(pieces):
+        ticks, code, closing = (*pieces[at : at + 2], *pieces[at + 2 : at + 3], "")[:3]
+        if closing and len(closing) <= len(ticks):
+            kept += (ticks[len(closing) :], code, pieces[at + 3])
+            at += 4
+        else:
+            kept += (ticks, code)
+            at += 2
+    return "".join(kept)
+
+
+def _without_underscores(line: str) -> str:
+    return replaced(line, _UNDERSCORES.spans(line), lambda marked: marked.strip("_"))
+
+
+def _footnote(match: re.Match[str]) -> str:
+    return "" if match["end"] else match[0]
+
+
+def _without(pattern: str, instead: str | Callable[[re.Match[str]], str] = r"\1") -> Callable[[str], str]:
+    compiled = re.compile(pattern)
+    return lambda line: compiled.sub(instead, line)
+
+
+_INLINE = (
+    _without(r"!?\[([^\[\]\n]*)\]\((?:[^()\n]|\([^()\n]*\))*\)"),
+    # One that is not closed is read over to its end, where none can begin that is.
+    _without(r"\[\^[^\]\s]+(?P<end>\]?)", _footnote),
+    _without(r"\[([^\[\]\n]+)\]\[[^\[\]\n]*\]"),
+    _without(r"<((?:https?://|mailto:)[^\s<>]+)>"),
+    _without_ticks,
+    _without(r"(?<![\w\\])(\*{1,3})(?=[^\s*])([^*\n]*[^\s*\\])\1(?!\w)", r"\2"),
+    _without_underscores,
+    _without(r"~~(?=\S)([^~\n]*\S)~~"),
+    _without(r"\\([*_`#\[\](){}~>!|+-])"),
+)
+
+
 def _inline(line: str) -> str:
-    for pattern, replacement in _INLINE:
-        line = pattern.sub(replacement, line)
+    for without in _INLINE:
+        line = without(line)
     return line

@@ -31,16 +31,16 @@ class Enclosed:
                 missing.add(kind)
 
 
-def replaced(text: str, spans: Iterable[Span], instead: Callable[[int], str]) -> str:
-    """The text with what `instead` gives for the length of each span."""
+def replaced(text: str, spans: Iterable[Span], instead: Callable[[str], str]) -> str:
+    """The text with what `instead` gives for each span."""
     kept: list[str] = []
     at = 0
     for start, stop in spans:
-        kept += (text[at:start], instead(stop - start))
+        kept += (text[at:start], instead(text[start:stop]))
         at = stop
     return "".join([*kept, text[at:]])
 
 
 def blanked(text: str, spans: Iterable[Span]) -> str:
     """The text, as long as before, with spaces for the spans."""
-    return replaced(text, spans, lambda length: " " * length)
+    return replaced(text, spans, lambda span: " " * len(span))

@@ -18,7 +18,8 @@ MOST_GROWTH = 24
 _READERS: tuple[Callable[[str], object], ...] = (parse, lexicon_of, unread_as_spaces, plain)
 _REPEATED = (
     *("<!--", "<?", "<!DOCTYPE ", "<script>", "<style>", "<lexicon>", "<?xml ", "</script>"),
-    *("~~~~", "```a\n", "`````\n```\n", "~~~\n````a\n"),
+    *("`", "``` ", "~~~~", "```a\n", "`````\n```\n", "~~~\n````a\n"),
+    *("[^", "[^a", "_a ", "__a ", "_a_a ", "# ", "*a ", "**", "~~a", "![", "[a](", "[a][", "- ", "|", " |", " ", "#"),
 )
 
 
@@ -31,7 +32,7 @@ def _work_s(read: Callable[[str], object], text: str) -> float:
 
 
 def _growth(read: Callable[[str], object], unit: str) -> float:
-    short, long = (unit * (n_chars // len(unit)) + "x" for n_chars in (N_CHARS, TIMES * N_CHARS))
+    short, long = (unit * (n_chars // len(unit)) + "x|" for n_chars in (N_CHARS, TIMES * N_CHARS))
     return _work_s(read, long) / _work_s(read, short)
 
 
