@@ -202,7 +202,10 @@ def _check_speak(pieces: list[Piece]) -> None:
         if isinstance(piece, Tag) and piece.name == "speak" and not piece.is_empty:
             if piece.closes and not opened:
                 refuse(piece, "and </speak> do not match; close each <speak>")
-            opened = opened[:-1] if piece.closes else [*opened, piece]
+            if piece.closes:
+                opened.pop()
+            else:
+                opened.append(piece)
     if opened:
         refuse(opened[-1], "and </speak> do not match; close each <speak>")
 
@@ -248,9 +251,13 @@ def _lexemes(tag: Tag, content: list[Piece]) -> Iterator[tuple[str, str]]:
 
 def _lexeme(tag: Tag, content: list[Piece]) -> Iterator[tuple[str, str]]:
     parts: dict[str, list[str]] = {"grapheme": [], "alias": [], "phoneme": []}
-    for at, piece in enumerate(content):
+    at = 0
+    while at < len(content):
+        piece = content[at]
         if isinstance(piece, Tag) and piece.name in parts and not piece.closes:
-            parts[piece.name].append(text_of(inside(content, at)[0]).strip())
+            within, at = inside(content, at)
+            parts[piece.name].append(text_of(within).strip())
+        at += 1
     said = [*(f"/{ipa}/" for ipa in parts["phoneme"]), *parts["alias"]]
     if not said or not parts["grapheme"]:
         refuse(tag, "needs a <grapheme>, and a <phoneme> or an <alias>")

@@ -46,19 +46,19 @@ class Reading(ABC):
         tag = self._tag(language)
         marked = self._marked(text, markup, lexicon or {})
         spoken: list[SpokenText] = []
-        skipped: tuple[str, ...] = ()
+        skipped: list[str] = []
         for piece in split(marked.text):
             words = self._words(piece.text, tag, marked)
-            skipped += tuple(letters for word in words for letters in word.skipped)
+            skipped += (letters for word in words for letters in word.skipped)
             said = self._spoken([word for word in words if word.symbols], piece, skipped)
             manner = marked.manners[piece.manner]
-            said = [replace(each, rate=manner.rate, voice=manner.voice) for each in said]
-            skipped = () if said else skipped
-            spoken += said
+            if said:
+                spoken += (replace(each, rate=manner.rate, voice=manner.voice) for each in said)
+                skipped = []
         if not spoken:
             raise self._nothing_to_say(skipped)
         if skipped:
-            spoken[-1] = replace(spoken[-1], skipped=spoken[-1].skipped + skipped)
+            spoken[-1] = replace(spoken[-1], skipped=(*spoken[-1].skipped, *skipped))
         return _placed(spoken, unread_as_spaces(text) if markup else text)
 
     def _tag(self, language: str | None) -> str:
@@ -69,21 +69,21 @@ class Reading(ABC):
             raise LanguageUnsupported("language_unsupported", message, field="language", languages=list(self._ids))
         return tag
 
-    def _spoken(self, words: list[Word], piece: Piece, skipped: tuple[str, ...]) -> list[SpokenText]:
+    def _spoken(self, words: list[Word], piece: Piece, skipped: Sequence[str]) -> list[SpokenText]:
         breaths = self._breaths(words)
         owned = [self._owned(breath) for breath in breaths]
         return [
             SpokenText(
                 text=self._written(breath),
                 token_ids=self._symbols.ids(symbol for symbol, _ in owned[at]),
-                pause_after_s=CLAUSE_PAUSE_S if breaths[at + 1 :] else piece.pause_after_s,
-                skipped=() if at else skipped,
+                pause_after_s=CLAUSE_PAUSE_S if at + 1 < len(breaths) else piece.pause_after_s,
+                skipped=() if at else tuple(skipped),
                 words=_with_sounds(breath, owned[at]),
             )
             for at, breath in enumerate(breaths)
         ]
 
-    def _nothing_to_say(self, skipped: tuple[str, ...]) -> TextRefused | LanguageUnsupported:
+    def _nothing_to_say(self, skipped: Sequence[str]) -> TextRefused | LanguageUnsupported:
         if not skipped:
             return TextRefused("nothing_to_say", "text: there is nothing to say in it; send words", field="text")
         characters = sorted(set("".join(skipped)))

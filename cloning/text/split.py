@@ -2,8 +2,10 @@
 
 import math
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from cloning.text.english_words import ABBREVIATIONS, BEFORE_A_NUMBER, STARTERS, TITLES
 from cloning.text.marked import BREAK_CHARACTERS, MANNER_CHARACTERS, break_s, is_manner, manner_index
@@ -15,10 +17,12 @@ LINE_PAUSE_S = 0.3
 PARAGRAPH_PAUSE_S = 0.5
 WRAPPED_AT = 40
 _PAUSES = re.compile(rf"([{BREAK_CHARACTERS}{MANNER_CHARACTERS}]|\n+)")
-_MANNERS_AT_END = re.compile(rf"[{MANNER_CHARACTERS}\s]+$")
-_WRAP = re.compile(rf"(?<=[^\n]{{{WRAPPED_AT}}})(?<![.?!:;])[ ]*\n(?=[a-z])")
+# Spaces and marks are taken from their first one on, or each of them would be tried as the first.
+_LINE_END = re.compile(r"(?<! ) *\n(?=[a-z])")
 _SAYS = re.compile(r"[^\s.,;:!?\"'()\[\]–—-]")
-_MARK = re.compile(r"(?P<mark>[.?!]+)(?P<closing>[\"')\]]*)(?=\s|$)")
+_MARK = re.compile(r"(?<![.?!])(?P<mark>[.?!]+)(?P<closing>[\"')\]]*)(?=\s|$)")
+_NO_SPACE = re.compile(r"\S")
+_WORD_END = re.compile(r"[^\w'.]")
 _DOTTED = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]")
 _ENDS = frozenset(".?!\"')]")
 _MARK_STRENGTH = {"": 0, ",": 1, ":": 2, ";": 2}
@@ -37,16 +41,24 @@ def split(text: str) -> list[Piece]:
     """Sentences in order. Line ends pause, blank lines pause longer; pauses that meet are one, the longest."""
     pieces: list[Piece] = []
     manner = 0
-    fields = _PAUSES.split(_WRAP.sub(" ", text.strip()))
+    fields = _PAUSES.split(_LINE_END.sub(_unwrapped, text.strip()))
     for part, pause in zip(fields[::2], [*fields[1::2], ""], strict=True):
         said = [sentence for sentence in _sentences(part) if _SAYS.search(sentence)]
         pieces += [Piece(sentence, SENTENCE_PAUSE_S, manner) for sentence in said]
         if pieces and pause:
             pieces[-1] = _with_pause(pieces[-1], pause, is_first=bool(said))
         manner = manner_index(pause) if pause and is_manner(pause[0]) else manner
-    if pieces and not _PAUSES.search(_MANNERS_AT_END.sub("", text)[-1:]):
+    last = next((char for char in reversed(text) if not (char.isspace() or is_manner(char))), "")
+    if pieces and not _PAUSES.match(last):
         pieces[-1] = replace(pieces[-1], pause_after_s=0.0)
     return pieces
+
+
+def _unwrapped(match: re.Match[str]) -> str:
+    """A space where a mail program wrapped a long line, which has no mark at its end."""
+    text, end = match.string, match.end() - 1
+    is_long = end >= WRAPPED_AT and "\n" not in text[end - WRAPPED_AT : end]
+    return " " if is_long and text[end - 1] not in ".?!:;" else match[0]
 
 
 def _with_pause(piece: Piece, pause: str, is_first: bool) -> Piece:
@@ -68,12 +80,25 @@ def _with_pause(piece: Piece, pause: str, is_first: bool) -> Piece:
 def _sentences(line: str) -> Iterator[str]:
     start = 0
     for match in _MARK.finditer(line):
-        before, after = line[start : match.start()], line[match.end() :].lstrip()
-        if ends_sentence(before, match["mark"], match["closing"], after):
+        word = line[_word_start(line, start, match.start()) : match.start()]
+        if ends_sentence(word, match["mark"], match["closing"], _following(line, match.end())):
             yield line[start : match.end()].strip()
             start = match.end()
     if line[start:].strip():
         yield line[start:].strip()
+
+
+def _word_start(line: str, start: int, stop: int) -> int:
+    while stop > start and not line[stop - 1].isspace():
+        stop -= 1
+    return stop
+
+
+def _following(line: str, at: int) -> str:
+    """The first word from a place on, with what ends it; the sign that stands there where that is no word."""
+    first = _NO_SPACE.search(line, at)
+    end = _WORD_END.search(line, first.start()) if first else None
+    return line[first.start() : end.end() if end else len(line)] if first else ""
 
 
 def ends_sentence(before: str, mark: str, closing: str, after: str) -> bool:
@@ -88,7 +113,7 @@ def ends_sentence(before: str, mark: str, closing: str, after: str) -> bool:
         return not (quoted_or_trailing and after[0].islower())
     word = re.split(r"[\s\"'(\[]", before)[-1]
     lower = word.lower()
-    next_word = re.split(r"[^\w'.]", after, maxsplit=1)[0]
+    next_word = _WORD_END.split(after, maxsplit=1)[0]
     if len(word) == 1 and word.isalpha():
         return word == "I" or next_word in STARTERS
     if lower in TITLES or (lower in BEFORE_A_NUMBER and after[0].isdigit()):
@@ -101,29 +126,24 @@ def ends_sentence(before: str, mark: str, closing: str, after: str) -> bool:
 def parts(words: Sequence[Word], cap: int) -> list[list[Word]]:
     """Words in parts of at most `cap` symbols with marks and gaps, cut at the strongest border near an even share."""
     words = [piece for word in words for piece in _within(word, cap)]
+    ends = list(accumulate(1 + len(word.symbols) + len(word.mark) for word in words))
     result: list[list[Word]] = []
-    while words:
-        sizes = _running_sizes(words)
-        if sizes[-1] <= cap:
-            return [*result, words]
-        cut = _best_cut(words, sizes, cap)
-        result.append(words[:cut])
-        words = words[cut:]
+    start = 0
+    while start < len(words):
+        # A part has no gap before its first word.
+        before = 1 + (ends[start - 1] if start else 0)
+        stop = bisect_right(ends, before + cap)
+        if stop < len(words):
+            left = ends[-1] - before
+            sizes = [end - before for end in ends[start:stop]]
+            stop = start + _best_cut(words[start:stop], sizes, left / math.ceil(left / cap))
+        result.append(words[start:stop])
+        start = stop
     return result
 
 
-def _running_sizes(words: Sequence[Word]) -> list[int]:
-    total, sizes = -1, []
-    for word in words:
-        total += 1 + len(word.symbols) + len(word.mark)
-        sizes.append(total)
-    return sizes
-
-
-def _best_cut(words: Sequence[Word], sizes: Sequence[int], cap: int) -> int:
-    share = sizes[-1] / math.ceil(sizes[-1] / cap)
-    fitting = [at for at, size in enumerate(sizes) if size <= cap]
-    near = [at for at in fitting if sizes[at] >= share / 2] or fitting
+def _best_cut(words: Sequence[Word], sizes: Sequence[int], share: float) -> int:
+    near = [at for at, size in enumerate(sizes) if size >= share / 2] or range(len(sizes))
 
     def rank(at: int) -> tuple[int, float]:
         return _MARK_STRENGTH.get(words[at].mark, 3), -abs(sizes[at] - share)

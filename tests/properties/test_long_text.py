@@ -9,17 +9,22 @@ import pytest
 from cloning.errors import TextRefused
 from cloning.text.markdown import plain
 from cloning.text.markup import lexicon_of, parse, unread_as_spaces
+from cloning.text.phonemes import Word
+from cloning.text.split import parts, split
 
 N_CHARS = 2000
 TIMES = 8
 # What grows with the square of the length takes 64 times as long; what grows with the length eight times.
 MOST_GROWTH = 24
 
-_READERS: tuple[Callable[[str], object], ...] = (parse, lexicon_of, unread_as_spaces, plain)
+
+_READERS: tuple[Callable[[str], object], ...] = (parse, lexicon_of, unread_as_spaces, plain, split)
 _REPEATED = (
     *("<!--", "<?", "<!DOCTYPE ", "<script>", "<style>", "<lexicon>", "<?xml ", "</script>"),
     *("`", "``` ", "~~~~", "```a\n", "`````\n```\n", "~~~\n````a\n"),
     *("[^", "[^a", "_a ", "__a ", "_a_a ", "# ", "*a ", "**", "~~a", "![", "[a](", "[a][", "- ", "|", " |", " ", "#"),
+    *("Dr. ", "e.g. ", "U.S. ", "J. ", "1. ", ".", "?!", '."', ". ", "...\n", "\n", " \n", "a\n", "word ", "word, "),
+    *("<speak>", "<speak></speak>", "<sub alias='a'>b</sub>", "<prosody rate='slow'>", "<break time='1ms'/>"),
 )
 
 
@@ -31,14 +36,22 @@ def _work_s(read: Callable[[str], object], text: str) -> float:
     return process_time() - start
 
 
-def _growth(read: Callable[[str], object], unit: str) -> float:
-    short, long = (unit * (n_chars // len(unit)) + "x|" for n_chars in (N_CHARS, TIMES * N_CHARS))
-    return _work_s(read, long) / _work_s(read, short)
+def _is_linear(read: Callable[[str], object], of: Callable[[int], str]) -> bool:
+    """Only what is slow each time is slow: a first run fills caches, and others use the machine."""
+    short, long = of(N_CHARS), of(TIMES * N_CHARS)
+    return any(_work_s(read, long) < MOST_GROWTH * _work_s(read, short) for _ in range(3))
 
 
 @pytest.mark.parametrize("unit", _REPEATED)
 def test_reading_takes_time_in_proportion_to_the_text(unit: str) -> None:
-    for read in _READERS:
-        # Only what is slow each time is slow; a first run may fill caches.
-        growth = next((each for each in (_growth(read, unit) for _ in range(3)) if each < MOST_GROWTH), None)
-        assert growth, f"{read.__name__} of {unit!r} takes over {MOST_GROWTH} times as long for {TIMES} times the text"
+    slow = [read.__name__ for read in _READERS if not _is_linear(read, lambda n: unit * (n // len(unit)) + "x|")]
+    assert not slow
+
+
+def test_a_sentence_is_cut_in_proportion_to_its_words() -> None:
+    assert _is_linear(lambda text: parts([Word(letter, (letter,)) for letter in text], cap=32), "a".__mul__)
+
+
+def test_a_lexicon_whose_elements_are_not_closed_is_read_in_proportion_to_it() -> None:
+    word, end = "<grapheme>a", "</grapheme><alias>b</alias></lexeme></lexicon>"
+    assert _is_linear(parse, lambda n: f"<lexicon><lexeme>{word * (n // len(word))}{end}")
