@@ -152,7 +152,7 @@ _UNIT_NAMES = "|".join(re.escape(unit) for unit in sorted(UNITS, key=len, revers
 _SIGN = "[" + "".join(CURRENCY_OF_SIGN) + "]"
 
 _MARKS = _rules(
-    (r"\.{2,}(?=[ ,]*[a-z])", ", "),
+    (r"(?<!\.)\.{2,}(?=[ ,]*[a-z])", ", "),
     (r"([.,;:!?])\1+", r"\1"),
 )
 _ADDRESSES = _rules(

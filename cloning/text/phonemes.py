@@ -28,6 +28,10 @@ _SAID = re.compile(rf"([{SAID_CHARACTERS}])('s\b|)( ?)")
 _LONG_WORD = re.compile(r"[^\W\d_]{20,}")
 # Letters past the Latin blocks; what is left of other scripts after folding is nothing an English reader can say.
 _FOREIGN = re.compile(r"[^\W\d_\u0000-\u024f\u1e00-\u1eff]+")
+# The library takes the spaces before marks out, and then reads each stretch without a space as a whole, in the square
+# of its length; of a number it knows no more than 36 digits.
+_LONG_RUN = re.compile(r"(?=\S{81})(\S{0,79}[^\w\s]|\S{80})(?<=\S{40})")
+_LONG_NUMBER = re.compile(r"\d[\d,]{36,}")
 _R_COLOURED = re.compile("[ɜə]ɹ")
 
 
@@ -97,7 +101,8 @@ class EnglishPhonemes:
         """
         seams = [match.end() for match in self._before_numeral.finditer(text)]
         parts = [text[start:stop] for start, stop in zip([0, *seams], [*seams, len(text)], strict=True)]
-        return " ".join(self._normalize(part) for part in parts)
+        read = " ".join(self._normalize(part) for part in parts)
+        return _LONG_RUN.sub(r"\1 ", _LONG_NUMBER.sub(lambda match: match[0].replace(",", ", "), read))
 
     def _tokens(self, text: str, said: Sequence[Said]) -> "list[Tok]":
         tokens: list[Tok] = []

@@ -9,7 +9,8 @@ import pytest
 from cloning.errors import TextRefused
 from cloning.text.markdown import plain
 from cloning.text.markup import lexicon_of, parse, unread_as_spaces
-from cloning.text.phonemes import Word
+from cloning.text.normalise import normalise
+from cloning.text.phonemes import EnglishPhonemes, Word
 from cloning.text.split import parts, split
 
 N_CHARS = 2000
@@ -18,7 +19,7 @@ TIMES = 8
 MOST_GROWTH = 24
 
 
-_READERS: tuple[Callable[[str], object], ...] = (parse, lexicon_of, unread_as_spaces, plain, split)
+_READERS: tuple[Callable[[str], object], ...] = (parse, lexicon_of, unread_as_spaces, plain, split, normalise)
 _REPEATED = (
     *("<!--", "<?", "<!DOCTYPE ", "<script>", "<style>", "<lexicon>", "<?xml ", "</script>"),
     *("`", "``` ", "~~~~", "```a\n", "`````\n```\n", "~~~\n````a\n"),
@@ -44,8 +45,14 @@ def _is_linear(read: Callable[[str], object], of: Callable[[int], str]) -> bool:
 
 @pytest.mark.parametrize("unit", _REPEATED)
 def test_reading_takes_time_in_proportion_to_the_text(unit: str) -> None:
-    slow = [read.__name__ for read in _READERS if not _is_linear(read, lambda n: unit * (n // len(unit)) + "x|")]
+    slow = [read.__name__ for read in _READERS if not _is_linear(read, lambda n: unit * (n // len(unit)) + "X|")]
     assert not slow
+
+
+def test_marks_that_stand_apart_are_read_in_proportion_to_them() -> None:
+    english = EnglishPhonemes()
+    units = ("| ", ".,", "a ,", "1 ,", "? ", "a :")
+    assert not [unit for unit in units if not _is_linear(english.words, lambda n, u=unit: u * (n // len(u)))]
 
 
 def test_a_sentence_is_cut_in_proportion_to_its_words() -> None:

@@ -113,3 +113,8 @@ def test_odd_words_are_said_and_lose_nothing(english: EnglishPhonemes, word: str
 def test_lives_follows_its_sentence(english: EnglishPhonemes) -> None:
     assert "l ˈɪ v z" in " ".join(english.phonemes("She lives here."))
     assert "l ˈaɪ v z" in " ".join(english.phonemes("It changed their lives."))
+
+
+def test_numbers_with_commas_apart_are_no_number_longer_than_can_be_named(english: EnglishPhonemes) -> None:
+    said = english.phonemes("100 ," * 13)
+    assert " ".join(said).count("h ˈʌ n d ɹ ə d") == 13
