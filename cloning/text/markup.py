@@ -7,7 +7,6 @@ Source: W3C Speech Synthesis Markup Language 1.1, section 3; Pronunciation Lexic
 what stands in a lexicon; CommonMark 0.31 for the Markdown that people write.
 """
 
-import html
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -28,7 +27,7 @@ from cloning.text.marked import (
 )
 from cloning.text.say_as import words_as
 from cloning.text.spans import Enclosed, Span, blanked
-from cloning.text.tags import NOT_TEXT, TAG, Piece, Tag, attribute, inside, moved, pieces_of, refuse, text_of
+from cloning.text.tags import NOT_TEXT, TAG, Piece, Tag, attribute, inside, moved, pieces_of, refuse, text_of, unescaped
 
 LEXICON = re.compile(r"<lexicon\b[^<>]*(?<!/)>.*?</lexicon\s*>", re.DOTALL | re.I)
 LEXICONS = Enclosed(
@@ -105,7 +104,7 @@ def _spans_of_tags(text: str) -> Iterator[Span]:
 
 def shown(text: str) -> str:
     """The text as it is shown to a reader: without tags and Markdown's signs, its entities decoded."""
-    return plain(purge(html.unescape(unread_as_spaces(text))))
+    return plain(purge(unescaped(unread_as_spaces(text))))
 
 
 @dataclass(slots=True)

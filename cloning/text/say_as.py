@@ -15,6 +15,8 @@ _SIGNS = {
     "!": "exclamation mark", "?": "question mark", "(": "open", ")": "close",
 }  # fmt: skip
 _WHOLE = re.compile(r"([+-]?)(\d{1,15})")
+# No part of a date has more digits than this, and so many of them are none.
+_LONGEST = 9
 _FORMS = frozenset(("mdy", "dmy", "ymd", "md", "dm", "ym", "my", "y"))
 
 
@@ -72,7 +74,7 @@ def _date(content: str, form: str) -> list[str]:
         raise ValueError(f"takes format={'|'.join(sorted(_FORMS))}; got {form[:40]!r}")
     if len(numbers) != len(form):
         raise ValueError(f"of format {form} needs {len(form)} numbers; got {content[:40]!r}")
-    parts = {letter: int(number) for letter, number in zip(form, numbers, strict=True)}
+    parts = {letter: int(number[:_LONGEST]) for letter, number in zip(form, numbers, strict=True)}
     try:
         date(max(1, parts.get("y", 2000)), parts.get("m", 1), parts.get("d", 1))
     except ValueError:

@@ -29,6 +29,10 @@ NOT_TEXT = Enclosed(
 )
 
 
+# A number of more than seven digits is no character's; Python refuses to read one of thousands.
+_REFERENCE = re.compile(r"&#0*([0-9]+)")
+
+
 @dataclass(frozen=True, slots=True)
 class Tag:
     """A tag; `at` is its place in the text that was sent, in code points."""
@@ -41,6 +45,11 @@ class Tag:
 
 
 Piece = str | Tag
+
+
+def unescaped(text: str) -> str:
+    """The text with the characters that its entities stand for."""
+    return html.unescape(_REFERENCE.sub(lambda match: f"&#{match[1][:8]}", text))
 
 
 def pieces_of(text: str) -> Iterator[Piece]:
@@ -56,16 +65,16 @@ def pieces_of(text: str) -> Iterator[Piece]:
 def _tags(text: str, start: int, stop: int) -> Iterator[Piece]:
     at = start
     for match in TAG.finditer(text, start, stop):
-        yield purge(html.unescape(text[at : match.start()]))
+        yield purge(unescaped(text[at : match.start()]))
         at = match.end()
         yield tag_of(match)
-    yield purge(html.unescape(text[at:stop]))
+    yield purge(unescaped(text[at:stop]))
 
 
 def tag_of(match: re.Match[str]) -> Tag:
     """The tag that `TAG` found."""
     attributes = {
-        name.lower(): purge(html.unescape(double or single or bare))
+        name.lower(): purge(unescaped(double or single or bare))
         for name, double, single, bare in _ATTRIBUTES.findall(match["attributes"])
     }
     return Tag(match["name"].lower(), attributes, bool(match["close"]), bool(match["empty"]), match.start())

@@ -53,6 +53,11 @@ def test_a_code_block_without_lines_ends_at_its_second_fence() -> None:
     assert parse("```\n```\nHello.\n```\nx\n```\n").text.split() == ["Hello."]
 
 
+@pytest.mark.parametrize("digits", ["9" * 5000, "0" * 5000 + "65", "065", "1114112", "0"])
+def test_an_entity_of_any_number_is_a_character_or_nothing(digits: str) -> None:
+    assert parse(f"x&#{digits};y").text == ("xAy" if digits.endswith("65") else "xy")
+
+
 def test_headings_and_blocks_end_a_paragraph() -> None:
     assert "Title\n\n" in parse(ANSWER).text
 
