@@ -23,7 +23,7 @@ def memory_of(settings: Settings, voice: VoiceConfig, running: str | None = None
     bound = settings.memory_bound()
     if settings.device == "cpu":
         return None
-    engine = running or settings.engine
+    engine = running or settings.engine_name()
     try:
         plan = memory.plan_of(voice, engine, bound) if bound else memory.full_plan(voice, engine)
     except EngineError:

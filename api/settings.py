@@ -18,7 +18,7 @@ from store.jobs_types import JobBounds
 from store.types import ConsentPolicy, StoreConfig
 
 if TYPE_CHECKING:
-    from cloning.engines.choice import EngineChoice
+    from cloning.engines.choice import EngineChoice, EngineName
     from cloning.engines.memory import Bound
 
 PREFIX = "VOICEKIN_"
@@ -68,10 +68,10 @@ class Settings(BaseSettings):
     device: str = Field(
         default="cpu", pattern=r"^(cpu|cuda(:\d+)?)$", description="Where the networks run: cpu or cuda:N."
     )
-    engine: Literal["eager", "cuda-graph", "onnx", "tensorrt"] = Field(
-        default="eager",
+    engine: Literal["auto", "eager", "cuda-graph", "onnx", "tensorrt"] = Field(
+        default="auto",
         description="How the networks run: eager, cuda-graph (GPU), or after `voicekin engines build` onnx (CPU) "
-        "or tensorrt (GPU).",
+        "or tensorrt (GPU); auto is cuda-graph on a GPU, else eager.",
     )
     engine_falls_back: bool = Field(
         default=True,
@@ -203,11 +203,17 @@ class Settings(BaseSettings):
     def job_runner(self) -> RunnerConfig:
         return RunnerConfig(self.job_workers, self.job_lease_s, self.job_max_bytes)
 
+    def engine_name(self) -> "EngineName":
+        """The engine that is tried first."""
+        if self.engine == "auto":
+            return "eager" if self.device == "cpu" else "cuda-graph"
+        return self.engine
+
     def engine_choice(self) -> "EngineChoice":
         from cloning.engines.choice import EngineChoice
 
         return EngineChoice(
-            self.engine, self.device, self.threads, self.engine_falls_back, self.plans_dir(), self.memory_bound()
+            self.engine_name(), self.device, self.threads, self.engine_falls_back, self.plans_dir(), self.memory_bound()
         )
 
     def memory_bound(self) -> "Bound | None":

@@ -1,6 +1,7 @@
 """A server under load, asked over HTTP: first sound, many clients at once, and what is answered beside heavy work.
 
 python -m benchmarks.server --device cpu --threads 2
+python -m benchmarks.server --device cuda --engine eager   # beside the engine that a server takes by itself
 """
 
 import argparse
@@ -26,17 +27,19 @@ _CLIP = ("reference.flac", (files("voices") / "demo" / "reference.flac").read_by
 
 
 def main() -> None:
-    """Measures, prints, and writes `benchmarks/results/server-DEVICE.json`."""
-    options = argparse.ArgumentParser(description=__doc__)
+    """Measures, prints, and writes `benchmarks/results/server-DEVICE.json`, or `-DEVICE-ENGINE` for one asked for."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--device", default="cpu")
     options.add_argument("--threads", type=int, default=2)
+    options.add_argument("--engine")
     options.add_argument("--rounds", type=int, default=40)
     options.add_argument("--out", type=Path, default=Path("benchmarks/results"))
     chosen = options.parse_args()
-    with running_server(chosen.device, chosen.threads) as (url, _):
+    with running_server(chosen.device, chosen.threads, chosen.engine) as (url, _):
         result = measure(url, chosen.rounds) | {"conditions": conditions(chosen.device), "threads": chosen.threads}
     chosen.out.mkdir(parents=True, exist_ok=True)
-    path = chosen.out / f"server-{chosen.device.split(':')[0]}.json"
+    asked = f"-{chosen.engine}" if chosen.engine else ""
+    path = chosen.out / f"server-{chosen.device.split(':')[0]}{asked}.json"
     path.write_text(json.dumps(result, indent=1) + "\n")
     print(json.dumps(result, indent=1))
 
@@ -67,6 +70,7 @@ def measure(url: str, rounds: int) -> dict[str, Any]:
         audio_s = float(said["X-Voicekin-Audio-Seconds"])
         found: dict[str, Any] = {
             "model": said["X-Voicekin-Model"],
+            "engines": client.get("/health/ready").raise_for_status().json()["engines"],
             "audio_s": round(audio_s, 2),
             "characters": len(SHORT),
             "first_sound": percentiles([first_sound() for _ in range(rounds)]),

@@ -15,8 +15,11 @@ _WITHIN_S = 120
 
 
 @contextmanager
-def running_server(device: str, threads: int) -> Iterator[tuple[str, float]]:
-    """The URL of a server with an empty state, and the seconds from its start until it had spoken a sentence."""
+def running_server(device: str, threads: int, engine: str | None = None) -> Iterator[tuple[str, float]]:
+    """The URL of a server with an empty state, and the seconds from its start until it had spoken a sentence.
+
+    Without `engine` it is the one that a server takes by itself.
+    """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -25,6 +28,8 @@ def running_server(device: str, threads: int) -> Iterator[tuple[str, float]]:
         environment = os.environ | {
             "VOICEKIN_STATE_DIR": state, "VOICEKIN_DEVICE": device, "VOICEKIN_THREADS": str(threads),
         }  # fmt: skip
+        if engine is not None:
+            environment["VOICEKIN_ENGINE"] = engine
         migrate = [sys.executable, "-m", "api.cli", "doctor", "--migrate"]
         subprocess.run(migrate, env=environment, check=True, stdout=subprocess.DEVNULL)
         start_s = time.perf_counter()

@@ -72,6 +72,19 @@ def test_the_network_needs_keys_or_an_explicit_word(environment: pytest.MonkeyPa
     check_binding(load_settings(), "0.0.0.0")
 
 
+@pytest.mark.parametrize(
+    ("asked", "device", "tried"),
+    [("auto", "cpu", "eager"), ("auto", "cuda:1", "cuda-graph"), ("eager", "cuda", "eager"), ("onnx", "cpu", "onnx")],
+)
+def test_the_engine_follows_the_device_unless_one_is_chosen(
+    environment: pytest.MonkeyPatch, asked: str, device: str, tried: str
+) -> None:
+    assert load_settings().engine == "auto"
+    environment.setenv("VOICEKIN_ENGINE", asked)
+    environment.setenv("VOICEKIN_DEVICE", device)
+    assert load_settings().engine_choice().name == tried
+
+
 def test_float32_is_not_rounded_unless_somebody_wants_it(environment: pytest.MonkeyPatch) -> None:
     # What is set here is taken back after the test.
     environment.setenv("NVIDIA_TF32_OVERRIDE", "1")
