@@ -7,6 +7,7 @@ from time import process_time
 import pytest
 
 from cloning.errors import TextRefused
+from cloning.text.growing import GrowingText
 from cloning.text.markdown import plain
 from cloning.text.markup import lexicon_of, parse, unread_as_spaces
 from cloning.text.normalise import normalise
@@ -19,12 +20,25 @@ TIMES = 8
 MOST_GROWTH = 24
 
 
-_READERS: tuple[Callable[[str], object], ...] = (parse, lexicon_of, unread_as_spaces, plain, split, normalise)
+def grow(text: str) -> None:
+    """As it comes, and then whole: the slices that are sure, and clauses of the rest."""
+    for n_chars in (20, len(text)):
+        growing = GrowingText()
+        for at in range(0, len(text), n_chars):
+            growing.push(text[at : at + n_chars])
+            while growing.sure():
+                pass
+        while growing.clause():
+            pass
+
+
+_READERS: tuple[Callable[[str], object], ...] = (parse, lexicon_of, unread_as_spaces, plain, split, normalise, grow)
 _REPEATED = (
     *("<!--", "<?", "<!DOCTYPE ", "<script>", "<style>", "<lexicon>", "<?xml ", "</script>"),
     *("`", "``` ", "~~~~", "```a\n", "`````\n```\n", "~~~\n````a\n"),
     *("[^", "[^a", "_a ", "__a ", "_a_a ", "# ", "*a ", "**", "~~a", "![", "[a](", "[a][", "- ", "|", " |", " ", "#"),
     *("Dr. ", "e.g. ", "U.S. ", "J. ", "1. ", ".", "?!", '."', ". ", "...\n", "\n", " \n", "a\n", "word ", "word, "),
+    *("<lexicon>a.\n", "<!-- So. ", "<sub alias='x'>So. ", "`So. ", "[So. ", "<b", "<b. ", "</voice>", "> 1. "),
     *("<speak>", "<speak></speak>", "<sub alias='a'>b</sub>", "<prosody rate='slow'>", "<break time='1ms'/>"),
 )
 

@@ -1,7 +1,7 @@
 import pytest
 
-from cloning.text import growing as growing_module
 from cloning.text.growing import LONGEST, GrowingText, pause_between
+from cloning.text.openness import Openness
 from cloning.text.split import CLAUSE_PAUSE_S, LINE_PAUSE_S, PARAGRAPH_PAUSE_S, SENTENCE_PAUSE_S
 
 WRAPPED = "This is a long line that an old program wrapped"
@@ -111,8 +111,8 @@ def test_what_cannot_be_cut_ends_at_the_first_place_after_it_however_long_it_is(
 
 def test_a_place_that_was_looked_at_is_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[int] = []
-    is_whole = growing_module._is_whole
-    monkeypatch.setattr(growing_module, "_is_whole", lambda text, at: looked.append(at) or is_whole(text, at))
+    is_whole = Openness.is_whole
+    monkeypatch.setattr(Openness, "is_whole", lambda it, text, at: looked.append(at) or is_whole(it, text, at))
     growing = GrowingText()
     for char in "<prosody rate='slow'>" + "One. " * 300:
         growing.push(char)
