@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks import engine_tables, store_tables
+from benchmarks import engine_tables, server_tables, store_tables
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ("README.md", "voices/default/card.md", "docs/store.md", "docs/consent.md", "docs/gpu.md")
@@ -77,33 +77,6 @@ def main_job() -> str:
     return lines + "\n" + "; ".join(notes) + "; `python -m benchmarks.main_job`.\n"
 
 
-def server() -> str:
-    """A server under load, for each device that was measured."""
-    lines = _row("a server, asked over HTTP", "device", "p50", "p95", "p99", "all together") + _row(*["---"] * 6)
-    notes = []
-    for path in sorted((ROOT / "benchmarks/results").glob("server-*.json")):
-        result, device = json.loads(path.read_text()), path.stem.removeprefix("server-")
-        beside, job = result["beside_speeches_and_searches"], result["beside_a_job"]
-        short = f"speech of {result['characters']} characters"
-        rows = [(f"first sound of a streamed {short}", result["first_sound"])]
-        for n, run in result["clients"].items():
-            rows.append((f"{short}, {n} client{'s' if n != '1' else ''} at once", run))
-        rows += [
-            (f"{short}, beside a job of {job['job_characters']:,} characters", job["speech"]),
-            ("`/health/live` alone", result["alone"]["health"]),
-            ("`/health/live` beside two long speeches and two searches", beside["health"]),
-        ]
-        for title, run in rows:
-            rates = f"{run['speeches_per_s']} a second, {run['x_realtime']} x real time" if "x_realtime" in run else ""
-            lines += _row(title, device, *(f"{run[f'p{share}_ms']} ms" for share in (50, 95, 99)), rates)
-        where = result["conditions"]
-        notes.append(
-            f"{device}: {where['date'][:10]}, {where['device']}, {result['threads']} threads, {result['model']}, "
-            "the clients on the same machine"
-        )
-    return lines + "\n" + "; ".join(notes) + "; `python -m benchmarks.server`.\n"
-
-
 def consent_voices() -> str:
     """How often a recorded statement is taken for its speaker's, by threshold."""
     result = _read("benchmarks/results/consent-checks.json")
@@ -147,11 +120,11 @@ def consent_words() -> str:
 TABLES: dict[str, Callable[[], str]] = {
     "voice-quality": voice_quality,
     "main-job": main_job,
-    "server": server,
     "consent-voices": consent_voices,
     "protected-voices": protected_voices,
     "consent-words": consent_words,
     **engine_tables.tables(),
+    **server_tables.tables(),
     **store_tables.tables(),
 }
 

@@ -57,10 +57,17 @@ def open_engine(bundle_dir: Path, choice: EngineChoice) -> Engine:
 
 
 def device_of(name: str) -> torch.device:
-    """torch's device of a name. Raises: EngineError (`engine_unavailable`) where it is not there."""
-    if name.startswith("cuda") and not torch.cuda.is_available():
+    """torch's device of a name, with its number. Raises: EngineError (`engine_unavailable`) where it is not there."""
+    device = torch.device(name)
+    if device.type != "cuda":
+        return device
+    if not torch.cuda.is_available():
         raise EngineError("engine_unavailable", f"no CUDA device was found for {name!r}; use `cpu`")
-    return torch.device(name)
+    n_devices, index = torch.cuda.device_count(), device.index or 0
+    if index >= n_devices:
+        found = ", ".join(f"cuda:{i}" for i in range(n_devices))
+        raise EngineError("engine_unavailable", f"there is no device {name!r}; this machine has {found}")
+    return torch.device("cuda", index)
 
 
 def _open(bundle_dir: Path, choice: EngineChoice, threads: int) -> Engine:
