@@ -1,4 +1,4 @@
-"""Tables of a server under load, made from what `benchmarks.server` wrote; written into pages by `benchmarks.tables`."""
+"""Tables of a server under load, made from what `benchmarks.server` wrote; `benchmarks.tables` writes them down."""
 
 import json
 from collections.abc import Callable, Iterator
