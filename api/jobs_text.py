@@ -14,7 +14,8 @@ from itertools import pairwise
 
 from api.errors import RequestRefused
 from cloning.errors import TextRefused
-from cloning.text.markup import LEXICON, shown
+from cloning.text.markup import LEXICONS, shown
+from cloning.text.spans import Enclosed, blanked
 from cloning.text.split import PARAGRAPH_PAUSE_S, SENTENCE_PAUSE_S, split
 from cloning.text.tags import TAG, Tag, attribute, refuse, tag_of
 
@@ -22,18 +23,23 @@ CHAPTER_PAUSE_S = 1.0
 # About half a minute of speech: what is lost at most when a process is killed.
 PIECE_CHARS = 400
 _TITLE_CHARS = 200
-_TAG = re.compile(r"[ \t]*\[[ \t]*speaker[ \t]*:[ \t]*([^\[\]\n]*?)[ \t]*\][ \t]*", re.IGNORECASE)
-_ANY_TAG = re.compile(r"\[[ \t]*(\w+)[ \t]*(?P<sign>[:=]?)[^\[\]\n]*\]")
+# Nothing is given back of what was taken, or the spaces of a tag that is not closed are shared out in every way.
+_TAG = re.compile(r"[ \t]*\[[ \t]*+speaker[ \t]*+:[ \t]*+([^\[\]\n]*+)\][ \t]*", re.IGNORECASE)
+_ANY_TAG = re.compile(r"\[[ \t]*+(\w++)[ \t]*+(?P<sign>[:=]?+)[^\[\]\n]*+\]")
 _MEANT = ("speaker", "voice")
 _LIKENESS = 0.75
-_MARKED_HEADING = re.compile(r" {0,3}#{1,2}[ \t]+(\S.*?)[ \t#]*$")
+_MARKED_HEADING = re.compile(r" {0,3}#{1,2}[ \t]+(\S)(.*)$")
 _NUMBER = (
     r"(?:\d{1,4}|[IVXLC]{1,8}|(?:the[ ])?(?:first|second|third|last)|one|two|three|four|five|six|seven|eight|nine|ten|"
     r"eleven|twelve|(?:thir|four|fif|six|seven|eigh|nine)teen|(?:twen|thir|for|fif|six|seven|eigh|nine)ty(?:-\w+)?)"
 )
 _PLAIN_HEADING = re.compile(rf"\s*((?:chapter|part|book)[ ]+{_NUMBER}\b(?:[.:—–-].{{0,80}}|\s*))$", re.IGNORECASE)
 # As long as what it stands for, so that places stay.
-_SPEAK = re.compile(rf"</?speak\b[^<>]*>|<\?xml[^<>]*\?>|<!--.*?-->|{LEXICON.pattern}", re.IGNORECASE | re.DOTALL)
+_SPEAK = re.compile(r"</?speak\b[^<>]*>|<\?xml[^<>]*\?>", re.IGNORECASE)
+_UNSPOKEN = Enclosed(
+    re.compile(rf"(?P<comment><!--)|{LEXICONS.opening.pattern}", re.IGNORECASE),
+    {"comment": re.compile("-->"), **LEXICONS.closings},
+)
 # Between two parts, what must not be read with them.
 _APART = re.compile(r"[\[<]")
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
@@ -75,7 +81,7 @@ def storable(text: str) -> str:
 
 def spoken_text(text: str) -> str:
     """The text, as long as before, without what speaks of the whole of it: `<speak>`, comments, `<lexicon>`."""
-    return _SPEAK.sub(lambda match: " " * len(match[0]), text)
+    return _SPEAK.sub(lambda match: " " * len(match[0]), blanked(text, _UNSPOKEN.spans(text)))
 
 
 def read_script(text: str, max_chars: int = PIECE_CHARS) -> Script:
@@ -103,7 +109,7 @@ def _paragraphs(text: str) -> tuple[tuple[str, ...], list[Passage]]:
         at += len(whole)
         start = at - len(line)
         if tag:
-            speaker, is_open = _named(tag[1], number), False
+            speaker, is_open = _named(tag[1].rstrip(" \t"), number), False
         _refuse_tags(line, number)
         if title := _heading(line, lines, number, is_tagged=tag is not None):
             chapters.append(title)
@@ -139,7 +145,7 @@ def _bad_tag(line: int, words: str) -> RequestRefused:
 def _heading(line: str, lines: Sequence[str], number: int, is_tagged: bool) -> str:
     """The title where the line begins a chapter, else nothing."""
     if marked := _MARKED_HEADING.match(line.rstrip("\r\n")):
-        return _title(marked[1])
+        return _title(marked[1] + marked[2].rstrip(" \t#"))
     before, after = lines[number - 2] if number > 1 else "", lines[number] if number < len(lines) else ""
     stands_alone = (is_tagged or not before.strip() or _TAG.fullmatch(before.rstrip("\r\n"))) and not after.strip()
     plain = _PLAIN_HEADING.match(line) if stands_alone else None
@@ -157,12 +163,15 @@ def _voiced(text: str, paragraphs: Sequence[Passage]) -> Iterator[Passage]:
     """
     voices: list[Tag] = []
     for paragraph in paragraphs:
-        at = paragraph.start
-        for match in TAG.finditer(text, paragraph.start, paragraph.stop):
+        at, line = paragraph.start, paragraph.line
+        tags = list(TAG.finditer(text, paragraph.start, paragraph.stop))
+        last = _last_said(text, paragraph, tags)
+        for match in tags:
             tag = tag_of(match)
             if tag.name != "voice" or tag.is_empty:
                 continue
-            yield from _part(text, paragraph, (at, match.start()), voices)
+            yield from _part(text, replace(paragraph, line=line), (at, match.start()), last, voices)
+            line += text.count("\n", at, match.end())
             at = match.end()
             if not tag.closes:
                 voices.append(tag)
@@ -170,21 +179,29 @@ def _voiced(text: str, paragraphs: Sequence[Passage]) -> Iterator[Passage]:
                 voices.pop()
             else:
                 refuse(tag, "closes nothing; write <voice name='...'> before it")
-        yield from _part(text, paragraph, (at, paragraph.stop), voices)
+        yield from _part(text, replace(paragraph, line=line), (at, paragraph.stop), last, voices)
     if voices:
         refuse(voices[-1], "is not closed; add </voice>")
 
 
-def _part(text: str, paragraph: Passage, place: tuple[int, int], voices: Sequence[Tag]) -> Iterator[Passage]:
+def _last_said(text: str, paragraph: Passage, tags: Sequence[re.Match[str]]) -> int:
+    """After which place of a paragraph there is nothing but tags and spaces."""
+    at = paragraph.stop
+    for tag in reversed(tags):
+        if text[tag.end() : at].strip():
+            return tag.end()
+        at = tag.start()
+    return paragraph.start
+
+
+def _part(text: str, paragraph: Passage, place: tuple[int, int], last: int, voices: Sequence[Tag]) -> Iterator[Passage]:
     start, stop = place
     if not text[start:stop].strip():
         return
     if voices:
         paragraph = replace(paragraph, speaker=attribute(voices[-1], "name"), element_at=voices[-1].at)
-    line = paragraph.line + text.count("\n", paragraph.start, start)
-    is_last = not TAG.sub("", text[stop : paragraph.stop]).strip()
-    pause_s = paragraph.pause_s if is_last else _between(text, stop)
-    yield replace(paragraph, start=start, stop=stop, line=line, pause_s=pause_s)
+    pause_s = paragraph.pause_s if stop > last else _between(text, stop)
+    yield replace(paragraph, start=start, stop=stop, pause_s=pause_s)
 
 
 def _cut(text: str, paragraph: Passage, max_chars: int) -> Iterator[Passage]:
@@ -202,7 +219,9 @@ def _cut(text: str, paragraph: Passage, max_chars: int) -> Iterator[Passage]:
 
 def _between(text: str, at: int) -> float:
     """The silence where a paragraph is cut: none inside a sentence."""
-    return SENTENCE_PAUSE_S if text[:at].rstrip()[-1:] in ".?!\"')]”’" else 0.0
+    while at and text[at - 1].isspace():
+        at -= 1
+    return SENTENCE_PAUSE_S if text[max(0, at - 1) : at] in ".?!\"')]”’" else 0.0
 
 
 def _stripped(text: str, paragraph: Passage, start: int, stop: int) -> Passage:

@@ -29,7 +29,6 @@ from cloning.text.say_as import words_as
 from cloning.text.spans import Enclosed, Span, blanked
 from cloning.text.tags import NOT_TEXT, TAG, Piece, Tag, attribute, inside, moved, pieces_of, refuse, text_of, unescaped
 
-LEXICON = re.compile(r"<lexicon\b[^<>]*(?<!/)>.*?</lexicon\s*>", re.DOTALL | re.I)
 LEXICONS = Enclosed(
     re.compile(r"(?P<lexicon><lexicon\b[^<>]*(?<!/)>)", re.I), {"lexicon": re.compile(r"</lexicon\s*>", re.I)}
 )

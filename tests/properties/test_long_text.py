@@ -6,6 +6,7 @@ from time import process_time
 
 import pytest
 
+from api.jobs_text import read_script
 from cloning.errors import TextRefused
 from cloning.text.growing import GrowingText
 from cloning.text.markdown import plain
@@ -32,14 +33,32 @@ def grow(text: str) -> None:
             pass
 
 
-_READERS: tuple[Callable[[str], object], ...] = (parse, lexicon_of, unread_as_spaces, plain, split, normalise, grow)
+_READERS: tuple[Callable[[str], object], ...] = (
+    parse,
+    lexicon_of,
+    unread_as_spaces,
+    plain,
+    split,
+    normalise,
+    grow,
+    read_script,
+)
 _REPEATED = (
     *("<!--", "<?", "<!DOCTYPE ", "<script>", "<style>", "<lexicon>", "<?xml ", "</script>"),
     *("`", "``` ", "~~~~", "```a\n", "`````\n```\n", "~~~\n````a\n"),
     *("[^", "[^a", "_a ", "__a ", "_a_a ", "# ", "*a ", "**", "~~a", "![", "[a](", "[a][", "- ", "|", " |", " ", "#"),
     *("Dr. ", "e.g. ", "U.S. ", "J. ", "1. ", ".", "?!", '."', ". ", "...\n", "\n", " \n", "a\n", "word ", "word, "),
     *("<lexicon>a.\n", "<!-- So. ", "<sub alias='x'>So. ", "`So. ", "[So. ", "<b", "<b. ", "</voice>", "> 1. "),
-    *("<speak>", "<speak></speak>", "<sub alias='a'>b</sub>", "<prosody rate='slow'>", "<break time='1ms'/>"),
+    *(
+        "<speak>",
+        "<speak></speak>",
+        "<sub alias='a'>b</sub>",
+        "<prosody rate='slow'>",
+        "<voice name='x'>y</voice>",
+        "[speaker: A] b\n",
+        "[a",
+        "<break time='1ms'/>",
+    ),
 )
 
 
@@ -61,6 +80,12 @@ def _is_linear(read: Callable[[str], object], of: Callable[[int], str]) -> bool:
 def test_reading_takes_time_in_proportion_to_the_text(unit: str) -> None:
     slow = [read.__name__ for read in _READERS if not _is_linear(read, lambda n: unit * (n // len(unit)) + "X|")]
     assert not slow
+
+
+@pytest.mark.parametrize("begins", ["[speaker:", "[a", "# "])
+@pytest.mark.parametrize("unit", [" ", "a", "#"])
+def test_a_tag_that_is_not_closed_is_read_in_proportion_to_it(begins: str, unit: str) -> None:
+    assert _is_linear(read_script, lambda n: begins + unit * n + "X")
 
 
 def test_marks_that_stand_apart_are_read_in_proportion_to_them() -> None:
