@@ -39,7 +39,7 @@ from cloning.training.sides import Side
 
 LOSSES = (
     "mel", "prior_mel", "kl", "duration", "adversarial", "matching", "discriminator",
-    "movement", "conversion", "ear", "ear_matching", "sounds", "sounds_recorded",
+    "strangers", "movement", "conversion", "ear", "ear_matching", "sounds", "sounds_recorded",
 )  # fmt: skip
 SPEAKER_HZ = 16000
 PARTIAL_MELS = 160
@@ -64,12 +64,13 @@ class Latents:
 class Pieces:
     """Decoded pieces of utterances and the recordings that they should be; those after `n_heard` are of the prior.
 
-    Shapes: spoken, recorded float32 (S, T * hop), symbols int64 (S, T).
+    Shapes: spoken, recorded float32 (S, T * hop), symbols int64 (S, T), speakers int64 (S,).
     """
 
     spoken: Tensor
     recorded: Tensor
     symbols: Tensor
+    speakers: Tensor
     n_heard: int
 
 
@@ -111,7 +112,8 @@ class Learner:
         self.ear_vectors = None if ear is None else speaker_means(ear, corpus, voice.audio.sample_rate)
         self.model = YourTTS(voice, with_posterior=True).to(self.device)
         n_symbols = len(voice.text.symbols)
-        self.judges = Discriminators(train.discriminators, voice.audio.n_bins, n_symbols).to(self.device)
+        d_vector = corpus.speaker_vectors.shape[1]
+        self.judges = Discriminators(train.discriminators, voice.audio.n_bins, n_symbols, d_vector).to(self.device)
         self.spectrogram = LogSpectrogram(voice.audio).to(self.device)
         self.mels = LogMels(voice.audio.sample_rate, MEL_RESOLUTIONS).to(self.device)
         self.coarse_mels = LogMels(voice.audio.sample_rate, COARSE_RESOLUTIONS).to(self.device)
@@ -147,14 +149,16 @@ class Learner:
         latents, losses["kl"], losses["duration"] = self._latents(batch, g)
         pieces = self._segments(batch, latents, g)
         losses |= self._unlike_recordings(pieces)
-        spoken, converted = pieces.spoken, None
+        spoken, speakers, converted = pieces.spoken, pieces.speakers, None
         if conversion:
             converted = self._converted(batch, latents)
             losses["conversion"], losses["ear"] = self._unlike(converted)
             spoken = torch.cat([spoken, self._piece_of_each(converted)])
+            speakers = torch.cat([speakers, converted.speakers])
         if adversary:
-            losses["discriminator"], losses["sounds_recorded"], good = self._update_judges(spoken, pieces)
-            losses["adversarial"], losses["matching"] = self._judged(spoken, pieces.recorded)
+            of_judges, good = self._update_judges(spoken, speakers, pieces)
+            losses |= of_judges
+            losses["adversarial"], losses["matching"] = self._judged(spoken, speakers, pieces)
             losses["sounds"] = self._misheard(pieces, converted)
         weights = asdict(self.train.weights)
         good = good & self.voice_side.update(torch.stack([w * losses[name] for name, w in weights.items()]).sum())
@@ -214,7 +218,8 @@ class Learner:
         samples_at = start[:, None] * hop + torch.arange(width * hop, device=self.device)
         with self.autocast():
             spoken = self.model.decoder(torch.cat(pieces), g[rows])
-        return Pieces(spoken, batch.audio[rows[:, None], samples_at], latents.symbols[rows[:, None], at], n_heard)
+        symbols, recorded = latents.symbols[rows[:, None], at], batch.audio[rows[:, None], samples_at]
+        return Pieces(spoken, recorded, symbols, batch.speakers[rows], n_heard)
 
     def _of_prior(self, batch: Batch, latents: Latents, g: Tensor, rows: Tensor, start: Tensor) -> Tensor:
         """Pieces as they are met in speaking: the prior's means with little noise, back through the flow.
@@ -319,11 +324,16 @@ class Learner:
             yield
         self.judges.requires_grad_(True)
 
-    def _judged(self, spoken: Tensor, recorded: Tensor) -> tuple[Tensor, Tensor]:
+    def _judged(self, spoken: Tensor, speakers: Tensor, pieces: Pieces) -> tuple[Tensor, Tensor]:
         """What the judges' opinions cost the voice."""
+        n = len(pieces.recorded)
         with self._judges_at_rest():
-            judgements = self.judges(torch.cat([recorded, spoken]))
-        return generator_losses(judgements, len(recorded), len(recorded) - self.train.n_prior_segments)
+            judgements = self.judges(torch.cat([pieces.recorded, spoken]), self._people(pieces, speakers))
+        return generator_losses(judgements, n, pieces.n_heard)
+
+    def _people(self, pieces: Pieces, speakers: Tensor) -> Tensor:
+        """The d-vectors of the people of all that is judged: of the recordings, then of what was spoken."""
+        return self.corpus.speaker_vectors[torch.cat([pieces.speakers, speakers])]
 
     def _misheard(self, pieces: Pieces, converted: Converted | None) -> Tensor:
         """How far the listener is from hearing the sounds of the text, also in other people's voices."""
@@ -338,13 +348,18 @@ class Learner:
         """Cross entropy, frame by frame. Shapes: float32 (B, T * hop), int64 (B, T) -> float32 (B, T)."""
         return F.cross_entropy(self.judges.sounds(self.spectrogram(audio)).float(), symbols, reduction="none")
 
-    def _update_judges(self, spoken: Tensor, pieces: Pieces) -> tuple[Tensor, Tensor, Tensor]:
-        """The judges' loss, the listener's, and whether they took their step."""
+    def _update_judges(self, spoken: Tensor, speakers: Tensor, pieces: Pieces) -> tuple[dict[str, Tensor], Tensor]:
+        """The judges' losses and the listener's, and whether they took their step."""
+        # Neighbours are other utterances, and mostly other people's; where they are not, no stranger is shown.
+        others = pieces.speakers.roll(1)
+        are_strangers = (others != pieces.speakers).float()[:, None, None, None]
         with self.autocast():
-            judgements = self.judges(torch.cat([pieces.recorded, spoken.detach()]))
+            judgements = self.judges(torch.cat([pieces.recorded, spoken.detach()]), self._people(pieces, speakers))
+            taken = self.judges.taken_for(judgements, self.corpus.speaker_vectors[others])
             misheard = self._sounds_missed(pieces.recorded, pieces.symbols).mean()
-        loss = discriminator_loss(judgements, len(pieces.recorded))
-        return loss, misheard, self.judge_side.update(loss + misheard)
+        judged, strangers = discriminator_loss(judgements, [s * are_strangers for s in taken], len(pieces.recorded))
+        good = self.judge_side.update(judged + strangers + misheard)
+        return {"discriminator": judged, "strangers": strangers, "sounds_recorded": misheard}, good
 
 
 def _frames(latents: Tensor, rows: Tensor, at: Tensor) -> Tensor:

@@ -92,10 +92,15 @@ def kl_loss(z_p: Tensor, logs_q: Tensor, m_p: Tensor, logs_p: Tensor, mask: Tens
     return (kl * mask).sum() / mask.sum()
 
 
-def discriminator_loss(judgements: list[Judgement], n_real: int) -> Tensor:
-    """Least squares: the first `n_real` rows are recordings (1), the others are spoken (0)."""
+def discriminator_loss(judgements: list[Judgement], strangers: Sequence[Tensor], n_real: int) -> tuple[Tensor, Tensor]:
+    """Least squares of the first `n_real` rows, recordings (1), and the others, spoken (0); and of `strangers` (0).
+
+    Those are the scores of recordings that were said to be somebody else's.
+    Source: the third kind of pair of GAN-CLS (Reed et al. 2016), section 4.2.
+    """
     losses = [((s[:n_real].float() - 1) ** 2).mean() + (s[n_real:].float() ** 2).mean() for s, _ in judgements]
-    return torch.stack(losses).sum()
+    taken = [(s.float() ** 2).mean() for s in strangers]
+    return torch.stack(losses).sum(), torch.stack(taken).sum()
 
 
 def generator_losses(judgements: list[Judgement], n_real: int, n_heard: int) -> tuple[Tensor, Tensor]:

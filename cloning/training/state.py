@@ -14,7 +14,8 @@ from cloning.training.errors import TrainingStopped
 from cloning.training.learner import Learner
 from cloning.training.trainer import Progress
 
-LISTENER = "sounds."
+# What is not kept between slices: the listener, and what the judges know of people.
+UNKEPT = ("sounds.", ".judge.person.")
 
 
 def save_state(folder: Path, learner: Learner, progress: Progress) -> None:
@@ -64,12 +65,12 @@ def load_state(folder: Path, learner: Learner) -> Progress:
 def save_unspoken(path: Path, learner: Learner) -> None:
     """The posterior encoder's average and the discriminators in half precision, in one file.
 
-    The listener is left out: it learns its sounds anew within a minute.
+    What the judges know of sounds and of people is left out: they learn it anew within a minute.
     """
     averages = dict(zip(_names(learner), learner.average, strict=True))
     tensors = {f"model.{n}": v for n, v in averages.items() if n.startswith("posterior.")}
     judges = learner.judges.state_dict()
-    tensors |= {f"judges.{n}": v for n, v in judges.items() if not n.startswith(LISTENER)}
+    tensors |= {f"judges.{n}": v for n, v in judges.items() if not _is_unkept(n)}
     save_file({n: v.detach().half().cpu().contiguous() for n, v in tensors.items()}, path)
 
 
@@ -93,8 +94,12 @@ def _load_networks(learner: Learner, tensors: dict[str, Tensor]) -> None:
             parameter.copy_(tensors[f"model.{name}"])
     judges = learner.judges.state_dict()
     # What no earlier slice kept stays as it is.
-    kept = {n: v for n, v in judges.items() if n.startswith(LISTENER) and f"judges.{n}" not in tensors}
+    kept = {n: v for n, v in judges.items() if _is_unkept(n) and f"judges.{n}" not in tensors}
     learner.judges.load_state_dict({n: kept[n] if n in kept else tensors[f"judges.{n}"] for n in judges})
+
+
+def _is_unkept(name: str) -> bool:
+    return any(part in name for part in UNKEPT)
 
 
 def _optimisers(learner: Learner) -> dict[str, Tensor]:
