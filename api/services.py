@@ -133,6 +133,9 @@ def open_voices(settings: Settings) -> Iterator[Loaded]:
 
     # Here, because the encoder may be the first that needs it, and torch's own words name no remedy.
     device = device_of(settings.device)
+    if device.type == "cpu":
+        # Before anything is computed: a thread that has once had helpers keeps them.
+        settings.engine_choice().lane()
     bound = settings.memory_bound()
     if bound is not None:
         from cloning.engines.devices import bound_memory

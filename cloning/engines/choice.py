@@ -13,6 +13,7 @@ from cloning.engines import onnx_plans
 from cloning.engines.base import Engine
 from cloning.engines.buckets import Room
 from cloning.engines.eager import EagerEngine
+from cloning.engines.lanes import Lane, lane_of
 from cloning.engines.memory import Bound, plan_of
 from cloning.errors import EngineError
 
@@ -36,6 +37,15 @@ class EngineChoice:
     plans_dir: Path | None = None
     bound: Bound | None = None
 
+    def lane(self) -> Lane:
+        """The thread of this process in which the CPU computes the networks."""
+        return lane_of(self.n_threads)
+
+    @property
+    def n_threads(self) -> int:
+        """How many of the CPU's cores a network may use."""
+        return self.threads or max(1, len(os.sched_getaffinity(0)))
+
 
 def open_engine(bundle_dir: Path, choice: EngineChoice) -> Engine:
     """The engine of a voice.
@@ -44,11 +54,8 @@ def open_engine(bundle_dir: Path, choice: EngineChoice) -> Engine:
         opened or does not fit the bound, and nothing may take its place.
     """
     device_of(choice.device)
-    threads = choice.threads or max(1, len(os.sched_getaffinity(0)))
-    if choice.device == "cpu":
-        torch.set_num_threads(threads)
     try:
-        return _open(bundle_dir, choice, threads)
+        return _open(bundle_dir, choice)
     except EngineError as error:
         if not choice.falls_back or choice.name == "eager":
             raise
@@ -70,9 +77,9 @@ def device_of(name: str) -> torch.device:
     return torch.device("cuda", index)
 
 
-def _open(bundle_dir: Path, choice: EngineChoice, threads: int) -> Engine:
+def _open(bundle_dir: Path, choice: EngineChoice) -> Engine:
     if choice.name == "onnx":
-        return _onnx(bundle_dir, choice, threads)
+        return _onnx(bundle_dir, choice)
     if choice.name == "cuda-graph":
         return _cuda_graph(bundle_dir, choice)
     if choice.name == "tensorrt":
@@ -83,7 +90,8 @@ def _open(bundle_dir: Path, choice: EngineChoice, threads: int) -> Engine:
 def _eager(bundle_dir: Path, choice: EngineChoice) -> Engine:
     device = torch.device(choice.device)
     room = _room(bundle_dir, choice, "eager")
-    return EagerEngine(load_model(bundle_dir, device), device, room)
+    lane = choice.lane() if device.type == "cpu" else None
+    return EagerEngine(load_model(bundle_dir, device), device, room, lane)
 
 
 def _cuda_graph(bundle_dir: Path, choice: EngineChoice) -> Engine:
@@ -128,10 +136,10 @@ def _plans_dir(choice: EngineChoice) -> Path:
     return choice.plans_dir
 
 
-def _onnx(bundle_dir: Path, choice: EngineChoice, threads: int) -> Engine:
+def _onnx(bundle_dir: Path, choice: EngineChoice) -> Engine:
     from cloning.engines.onnx import OnnxEngine
 
     if choice.device != "cpu":
         raise EngineError("engine_unavailable", f"the engine onnx runs on `cpu`, not on {choice.device!r}")
     plan = onnx_plans.read(bundle_dir, _plans_dir(choice))
-    return OnnxEngine(plan.folder, load_info(bundle_dir).voice, threads)
+    return OnnxEngine(plan.folder, load_info(bundle_dir).voice, choice.n_threads)

@@ -9,6 +9,7 @@ from cloning.engines.base import Part, Planned
 from cloning.engines.batches import DevicePrior
 from cloning.engines.buckets import Room, group_within
 from cloning.engines.devices import use_full_float32
+from cloning.engines.lanes import Lane
 from cloning.engines.windows import first_part_frames, widened
 from cloning.layers.convolutions import Conv1d
 from cloning.model import YourTTS
@@ -22,17 +23,19 @@ class EagerEngine:
 
     On a CPU each sentence runs alone, which is as fast there and makes a sentence bit for bit the same whatever
     shares its batch; on a GPU sentences are padded together. With a `room` no call is larger, and what is longer
-    takes several windows.
+    takes several windows. With a `lane` it computes there, else in the thread that calls.
     """
 
     name = "eager"
 
-    def __init__(self, model: YourTTS, device: torch.device, room: Room | None = None) -> None:
+    def __init__(
+        self, model: YourTTS, device: torch.device, room: Room | None = None, lane: Lane | None = None
+    ) -> None:
         if device.type == "cuda":
             use_full_float32()
         self.device = str(device)
         self.max_batch = room.max_batch if room else GPU_BATCH if device.type == "cuda" else 1
-        self._room = room
+        self._room, self._lane = room, lane
         self._model, self._device, self._config = model, device, model.config
         self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
         self.first_part_frames = first_part_frames(model.config.audio.frame_s)
@@ -41,13 +44,23 @@ class EagerEngine:
 
     def prior(self, sentences: Sequence[Sentence]) -> list[Planned]:
         """First phase; the host waits for the durations, which shape the second."""
+        return self._lane.run(self._prior, sentences) if self._lane else self._prior(sentences)
+
+    def decode(self, parts: Sequence[Part]) -> list[FloatArray]:
+        """Second phase of parts of sentences that may come from several first phases."""
+        return self._lane.run(self._parts, parts) if self._lane else self._parts(parts)
+
+    def close(self) -> None:
+        """Gives the device's memory back."""
+        self._model.to("meta")
+
+    def _prior(self, sentences: Sequence[Sentence]) -> list[Planned]:
         with torch.inference_mode(), torch.cuda.stream(self._stream):
             batch = batches.prior_input(sentences, self._config).to(self._device)
             m_p, logs_p, durations = self._model.prior(batch)
             return DevicePrior(m_p, logs_p, batch.d_vectors).planned(sentences, durations)
 
-    def decode(self, parts: Sequence[Part]) -> list[FloatArray]:
-        """Second phase of parts of sentences that may come from several first phases."""
+    def _parts(self, parts: Sequence[Part]) -> list[FloatArray]:
         room, reach = self._room, self._model.receptive_field_frames
         if room is None:
             return self._decode(parts)
@@ -56,10 +69,6 @@ class EagerEngine:
             return group_within(room, [widened(p.span, p.plan.n_frames, reach).n_frames for p in pieces])
 
         return batches.in_pieces(parts, room.most_area - 2 * reach, groups, self._decode)
-
-    def close(self) -> None:
-        """Gives the device's memory back."""
-        self._model.to("meta")
 
     def _decode(self, parts: Sequence[Part]) -> list[FloatArray]:
         reach = self._model.receptive_field_frames
