@@ -32,6 +32,7 @@ def main() -> None:
     result: dict[str, Any] = {}
     result |= measure_library(chosen.device, chosen.threads, chosen.rounds)
     result["conditions"] = conditions(chosen.device)
+    result["threads"] = chosen.threads
     result["start_to_ready_s"] = [round(start_to_ready(chosen.device, chosen.threads), 2) for _ in range(3)]
     chosen.out.mkdir(parents=True, exist_ok=True)
     path = chosen.out / f"main-job-{chosen.device.split(':')[0]}.json"

@@ -71,7 +71,7 @@ def main_job() -> str:
         lines += _row("process start to ready", device, f"{ready[len(ready) // 2]} s", "", "", "")
         where = result["conditions"]
         notes.append(
-            f"{device}: {where['date'][:10]}, {where['device']}, {where['cores']} threads, "
+            f"{device}: {where['date'][:10]}, {where['device']}, {result.get('threads', where['cores'])} threads, "
             f"torch {where['versions']['torch']}, {result['model']}, one request at a time, {enrol['n']} runs each"
         )
     return lines + "\n" + "; ".join(notes) + "; `python -m benchmarks.main_job`.\n"

@@ -77,4 +77,4 @@ def test_what_is_not_estimated_is_not_said() -> None:
     assert memory_of(settings.model_copy(update={"engine": "tensorrt"}), VOICE) is None
     unlimited = memory_of(settings, VOICE)
     assert unlimited is not None
-    assert in_words(unlimited).startswith("no limit, 16 sentences at once")
+    assert in_words(unlimited).startswith("no limit, 32 sentences at once")
