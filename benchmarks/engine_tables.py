@@ -1,28 +1,25 @@
 """The table of the engines, made from what `benchmarks.engines` wrote; written into pages by `benchmarks.tables`."""
 
-import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
+from benchmarks.pages import by_device, head, result_of, row
 
 
 def tables() -> dict[str, Callable[[], str]]:
     """Each table's name and what makes it."""
-    return {"engines": _engines}
+    return {"engines": _engines, "lanes": _lanes}
 
 
 def _engines() -> str:
     """The engines side by side, for each device and voice that was measured."""
     columns = ("voice", "engine", "device", "3 s: p50, p99", "8 s: p50, p99", "first part", "x real time", "TFLOP/s")
-    lines, notes = _row(*columns) + _row(*["---"] * len(columns)), []
-    for path in sorted((ROOT / "benchmarks/results").glob("engines-*.json")):
-        result, device = json.loads(path.read_text()), path.stem.removeprefix("engines-")
+    lines, notes = head(*columns), []
+    for device, result in by_device("engines").items():
         for voice, found in result["voices"].items():
             for engine, run in found.items():
                 if isinstance(run, dict):
-                    lines += _row(voice, _library(engine, run), device, *_engine_figures(run))
+                    lines += row(voice, _library(engine, run), device, *_engine_figures(run))
         where = result["conditions"]
         notes.append(
             f"{device}: {where['date'][:10]}, {where['device']}, {where['cores']} threads, "
@@ -30,6 +27,19 @@ def _engines() -> str:
             f"load {result['load']} at the end"
         )
     return lines + "\n" + "; ".join(notes) + "; `python -m benchmarks.engines`.\n"
+
+
+def _lanes() -> str:
+    """A sentence on a CPU with and without a lane."""
+    result = result_of("lanes-cpu.json")
+    lines = head(f"a sentence of {result['symbols']} symbols, the networks", "p50", "p95")
+    for case, run in result["spoken"].items():
+        lines += row(case, f"{run['p50_ms']} ms", f"{run['p95_ms']} ms")
+    where = result["conditions"]
+    return lines + (
+        f"\n{where['date'][:10]}, {where['device']}, {where['cores']} cores, torch {where['versions']['torch']}; "
+        "`python -m benchmarks.lanes`.\n"
+    )
 
 
 def _library(engine: str, run: dict[str, Any]) -> str:
@@ -46,7 +56,3 @@ def _engine_figures(run: dict[str, Any]) -> tuple[str, ...]:
         f"{whole['x_realtime']:,} ({whole['sentences']} sentences)",
         f"{whole['tflop_per_s']:.3g}",
     )
-
-
-def _row(*cells: str) -> str:
-    return "| " + " | ".join(cells) + " |\n"

@@ -1,11 +1,9 @@
 """Tables of a server under load, made from what `benchmarks.server` wrote; `benchmarks.tables` writes them down."""
 
-import json
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
-RESULTS = Path(__file__).resolve().parent / "results"
+from benchmarks.pages import by_device, head, result_of, row
 
 
 def tables() -> dict[str, Callable[[], str]]:
@@ -15,27 +13,23 @@ def tables() -> dict[str, Callable[[], str]]:
 
 def _server() -> str:
     """Each device that was measured, with the engine that a server takes by itself."""
-    lines = _row("a server, asked over HTTP", "device", "p50", "p95", "p99", "all together") + _row(*["---"] * 6)
-    notes = []
-    for path in sorted(RESULTS.glob("server-*.json")):
-        device = path.stem.removeprefix("server-")
-        if "-" in device:
-            continue  # an engine that was asked for: the table of engines has it
-        result = json.loads(path.read_text())
+    lines, notes = head("a server, asked over HTTP", "device", "p50", "p95", "p99", "all together"), []
+    for device, result in by_device("server").items():
         for title, run in _runs(result):
-            lines += _row(title, device, *(f"{run[f'p{share}_ms']} ms" for share in (50, 95, 99)), _rates(run))
+            lines += row(title, device, *(f"{run[f'p{share}_ms']} ms" for share in (50, 95, 99)), _rates(run))
         notes.append(f"{device}: {_where(result)}")
     return lines + "\n" + "; ".join(notes) + "; `python -m benchmarks.server`.\n"
 
 
 def _engines() -> str:
     """The engines of a GPU side by side."""
-    found = {_engine(result): result for result in (_read("server-cuda.json"), _read("server-cuda-eager.json"))}
-    heads = [head for name in found for head in (f"`{name}`: p50, p99", "all together")]
-    lines = _row("a server, asked over HTTP", *heads) + _row(*["---"] * (1 + len(heads)))
+    found = {_engine(result): result for result in map(result_of, ("server-cuda.json", "server-cuda-eager.json"))}
+    lines = head(
+        "a server, asked over HTTP", *(cell for name in found for cell in (f"`{name}`: p50, p99", "all together"))
+    )
     for rows in zip(*map(_runs, found.values()), strict=True):
         cells = [cell for _, run in rows for cell in (f"{run['p50_ms']} ms, {run['p99_ms']} ms", _rates(run))]
-        lines += _row(rows[0][0], *cells)
+        lines += row(rows[0][0], *cells)
     notes = "; ".join(f"`{name}`: {_where(result)}" for name, result in found.items())
     return lines + f"\n{notes}; `python -m benchmarks.server --device cuda`, and with `--engine eager`.\n"
 
@@ -58,7 +52,6 @@ def _rates(run: dict[str, float]) -> str:
 
 def _where(result: dict[str, Any]) -> str:
     where = result["conditions"]
-    # Results of before 2026-12-01 do not name the engine: it was `eager`.
     return (
         f"{where['date'][:10]}, {where['device']}, {result['threads']} threads, {result['model']}, "
         f"`{_engine(result)}`, the clients on the same machine"
@@ -66,14 +59,5 @@ def _where(result: dict[str, Any]) -> str:
 
 
 def _engine(result: dict[str, Any]) -> str:
-    running: dict[str, str] = result.get("engines", {"default": "eager"})
-    return running["default"].partition(" ")[0]
-
-
-def _read(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((RESULTS / name).read_text())
-    return found
-
-
-def _row(*cells: str) -> str:
-    return "| " + " | ".join(cells) + " |\n"
+    running: str = result["engines"]["default"]
+    return running.partition(" ")[0]

@@ -13,9 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import engine_tables, server_tables, store_tables
+from benchmarks.pages import by_device, head, result_of, row
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = ("README.md", "voices/default/card.md", "docs/store.md", "docs/consent.md", "docs/gpu.md")
+PAGES = (
+    "README.md", "voices/default/card.md", "docs/store.md", "docs/consent.md", "docs/gpu.md",
+    "docs/decisions/0012-one-lane.md",
+)  # fmt: skip
 MARKED = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end table -->)", re.DOTALL)
 MEASURES = (
     ("words wrong (Whisper tiny.en)", "wer", "{:.1%}"),
@@ -33,16 +37,15 @@ MEASURES = (
 
 def voice_quality() -> str:
     """The voice beside recordings of the same people, from `voices/default/report.json`."""
-    report = _read("voices/default/report.json")
+    report = json.loads((ROOT / "voices/default/report.json").read_text(encoding="utf-8"))
     clips = [str(n) for n in report["conditions"]["clips"]]
-    lines = _row("", *(f"{n} clip{'s' if n != '1' else ''}" for n in clips), "recordings")
-    lines += _row(*["---"] * (len(clips) + 2))
+    lines = head("", *(f"{n} clip{'s' if n != '1' else ''}" for n in clips), "recordings")
     for title, name, form in MEASURES:
         recorded = report["recordings"][clips[-1]]["all"].get(name)
         spoken = [report["total"][n]["all"].get(name) for n in clips]
         if recorded and all(spoken):
             voice = (f"{form.format(c['value'])} ({form.format(c['low'])} to {form.format(c['high'])})" for c in spoken)
-            lines += _row(title, *voice, form.format(recorded["value"]))
+            lines += row(title, *voice, form.format(recorded["value"]))
     n = report["total"][clips[0]]["all"]["wer"]["n"]
     people = report["conditions"]["speakers"]
     return lines + (
@@ -53,25 +56,22 @@ def voice_quality() -> str:
 
 def main_job() -> str:
     """Enrolment, speech and start, for each device that was measured."""
-    lines = _row("", "device", "p50", "p95", "audio", "x real time (p50)") + _row(*["---"] * 6)
-    notes = []
-    for path in sorted((ROOT / "benchmarks/results").glob("main-job-*.json")):
-        result = json.loads(path.read_text())
-        device = path.stem.removeprefix("main-job-")
+    lines, notes = head("", "device", "p50", "p95", "audio", "x real time (p50)"), []
+    for device, result in by_device("main-job").items():
         enrol = result["enrolment"]
-        lines += _row(f"enrol {result['clip_s']} s", device, f"{enrol['p50_ms']} ms", f"{enrol['p95_ms']} ms", "", "")
+        lines += row(f"enrol {result['clip_s']} s", device, f"{enrol['p50_ms']} ms", f"{enrol['p95_ms']} ms", "", "")
         for name, run in result["speech"].items():
             title = f"speak {run['characters']} characters ({name})"
             figures = (f"{run['p50_ms']} ms", f"{run['p95_ms']} ms", f"{run['audio_s']} s", f"{run['x_realtime_p50']}")
-            lines += _row(title, device, *figures)
+            lines += row(title, device, *figures)
             if first := run.get("first_audio"):
                 heard = (f"{first['p50_ms']} ms", f"{first['p95_ms']} ms", f"{first['first_piece_s']} s", "")
-                lines += _row(f"the same streamed, to its first sound ({name})", device, *heard)
+                lines += row(f"the same streamed, to its first sound ({name})", device, *heard)
         ready = sorted(result["start_to_ready_s"])
-        lines += _row("process start to ready", device, f"{ready[len(ready) // 2]} s", "", "", "")
+        lines += row("process start to ready", device, f"{ready[len(ready) // 2]} s", "", "", "")
         where = result["conditions"]
         notes.append(
-            f"{device}: {where['date'][:10]}, {where['device']}, {result.get('threads', where['cores'])} threads, "
+            f"{device}: {where['date'][:10]}, {where['device']}, {where['cores']} threads, "
             f"torch {where['versions']['torch']}, {result['model']}, one request at a time, {enrol['n']} runs each"
         )
     return lines + "\n" + "; ".join(notes) + "; `python -m benchmarks.main_job`.\n"
@@ -79,13 +79,13 @@ def main_job() -> str:
 
 def consent_voices() -> str:
     """How often a recorded statement is taken for its speaker's, by threshold."""
-    result = _read("benchmarks/results/consent-checks.json")
+    result = result_of("consent-checks.json")
     voices = result["voices"]
-    lines = _row("least cosine", "a person's own clip refused", "people of whom one of two clips is refused",
-                 "a stranger's clip accepted") + _row(*["---"] * 4)  # fmt: skip
+    lines = head("least cosine", "a person's own clip refused", "people of whom one of two clips is refused",
+                 "a stranger's clip accepted")  # fmt: skip
     for threshold, found in voices["thresholds"].items():
         names = ("false_rejects", "people_refused", "false_accepts")
-        lines += _row(threshold, *(f"{found[name]:.1%}" for name in names))
+        lines += row(threshold, *(f"{found[name]:.1%}" for name in names))
     return lines + (
         f"\n{_measured(result)}, {voices['n_own']} pairs of one person's clips and "
         f"{voices['n_strangers']} of two people's; `python -m benchmarks.consent_checks`.\n"
@@ -94,23 +94,23 @@ def consent_voices() -> str:
 
 def protected_voices() -> str:
     """How many protected people are recognised, and how many others refused with them, by threshold."""
-    result = _read("benchmarks/results/consent-checks.json")
+    result = result_of("consent-checks.json")
     sizes = next(iter(result["protected"].values()))["strangers_refused_by_a_list_of"]
     heads = (f"a stranger refused by a list of {size}" for size in sizes)
-    lines = _row("cosine", "protected person refused", *heads) + _row(*["---"] * (len(sizes) + 2))
+    lines = head("cosine", "protected person refused", *heads)
     for threshold, found in result["protected"].items():
         shares = found["strangers_refused_by_a_list_of"].values()
-        lines += _row(threshold, f"{found['caught']:.1%}", *(f"{share:.1%}" for share in shares))
+        lines += row(threshold, f"{found['caught']:.1%}", *(f"{share:.1%}" for share in shares))
     return lines + f"\n{_measured(result)}; `python -m benchmarks.consent_checks`.\n"
 
 
 def consent_words() -> str:
     """How well a recogniser tells the sentence from another, by the share of words that may be wrong."""
-    result = _read("benchmarks/results/consent-checks.json")
+    result = result_of("consent-checks.json")
     words = result["words"]
-    lines = _row("wrong words allowed", "own sentence refused", "other sentence accepted") + _row(*["---"] * 3)
+    lines = head("wrong words allowed", "own sentence refused", "other sentence accepted")
     for limit, found in words["limits"].items():
-        lines += _row(f"{float(limit):.0%}", f"{found['own_refused']:.1%}", f"{found['other_text_accepted']:.1%}")
+        lines += row(f"{float(limit):.0%}", f"{found['own_refused']:.1%}", f"{found['other_text_accepted']:.1%}")
     return lines + (
         f"\n{result['date'][:10]}, {words['n_clips']} clips of as many people, wrong words in the mean "
         f"{words['own_mean']:.1%}; `python -m benchmarks.consent_checks`.\n"
@@ -161,15 +161,6 @@ def _measured(result: dict[str, Any]) -> str:
     return (
         f"{result['date'][:10]}, {result['device']}, {result['n_speakers']} training speakers, `{result['encoder_id']}`"
     )
-
-
-def _read(name: str) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads((ROOT / name).read_text(encoding="utf-8"))
-    return content
-
-
-def _row(*cells: str) -> str:
-    return "| " + " | ".join(cells) + " |\n"
 
 
 if __name__ == "__main__":

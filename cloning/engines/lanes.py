@@ -14,9 +14,9 @@ T = TypeVar("T")
 class Lane:
     """One thread that computes, with its helpers; all other threads of the process compute without any from then on.
 
-    OpenMP gives each thread that computes helpers of its own. Once there are more of them than cores, it lets all of
-    them sleep after each operation, and waking them again makes speech take half as long again.
-    Source: GCC's libgomp, the manual on GOMP_SPINCOUNT.
+    OpenMP gives each thread that computes helpers of its own, which it keeps; once there are more of them than cores,
+    all sleep after each operation. So the lane is made before anything is computed.
+    Source: docs/decisions/0012-one-lane.md; GCC's libgomp, the manual on GOMP_SPINCOUNT.
     """
 
     def __init__(self, n_threads: int) -> None:

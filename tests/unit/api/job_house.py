@@ -6,39 +6,29 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from scripted_voices import RATE, VoiceInfo, clip, unit
 
 from api.jobs import JobOrder, Jobs, audible
 from api.jobs_files import JobFiles
 from api.jobs_limits import JobLimits
 from api.jobs_speaking import JobRun
 from api.speech import Speaking, UsageLog
-from cloning.types import FloatArray, Speech, SpeechRequest, TimedSentence
+from cloning.types import Speech, SpeechRequest, TimedSentence
 from store.jobs_types import Job, JobBounds
 from store.schema import migrate
 from store.service import Store
-from store.types import ClipRecord, NewSpeaker, StoreConfig
+from store.types import NewSpeaker, StoreConfig
 
-RATE = 24000
 BOUNDS = JobBounds(10, 10**9)
 # Three passages: 400 characters at most, a chapter each.
 TEXT = "# One\n\nFirst words.\n\n# Two\n\nSecond words.\n\n# Three\n\nThird words.\n"
-
-
-@dataclass(frozen=True)
-class _Info:
-    model_id: str = "voice-1"
-    engine: str = "eager"
-    device: str = "cpu"
-    sample_rate: int = RATE
-    ids_per_sound: int = 1
-    frame_s: float = 0.01
 
 
 @dataclass
 class Voice:
     """Gives each request a second of a level that follows from its seed; `errors` are raised first, by what is said."""
 
-    voice: _Info = field(default_factory=_Info)
+    voice: VoiceInfo = field(default_factory=VoiceInfo)
     errors: dict[str, list[Exception]] = field(default_factory=dict)
     requests: list[SpeechRequest] = field(default_factory=list)
     on_speak: Callable[[], None] = lambda: None
@@ -86,7 +76,7 @@ class _Config:
     encoder_id: str = "enc"
     name: str = "default"
     text: _Text = field(default_factory=_Text)
-    audio: _Info = field(default_factory=_Info)
+    audio: VoiceInfo = field(default_factory=VoiceInfo)
 
 
 @dataclass
@@ -104,15 +94,6 @@ class _Shelf:
 
     def describe(self, model: str | None) -> _Bundle:
         return _Bundle()
-
-
-def _unit(seed: int) -> FloatArray:
-    vector = np.random.default_rng(seed).standard_normal(64).astype(np.float32)
-    return vector / np.linalg.norm(vector)
-
-
-def clip(seed: int) -> ClipRecord:
-    return ClipRecord(f"{seed:064x}", _unit(seed), 5.0, 4.0, 3)
 
 
 @dataclass
@@ -152,6 +133,6 @@ def open_house(folder: Path) -> Iterator[House]:
     with Store.open(config) as store:
         anna = store.enrol(NewSpeaker("Anna", "enc", (clip(1),))).id
         voice = Voice()
-        speaking = Speaking(store, _Shelf(voice), UsageLog(store), lambda *_: _unit(1), 500, 9.0)  # type: ignore[arg-type]
+        speaking = Speaking(store, _Shelf(voice), UsageLog(store), lambda *_: unit(1), 500, 9.0)  # type: ignore[arg-type]
         jobs = Jobs(store, _Shelf(voice), JobLimits(2000, 500, BOUNDS))  # type: ignore[arg-type]
         yield House(store, voice, speaking, jobs, anna)

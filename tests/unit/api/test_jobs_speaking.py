@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from job_house import RATE, TEXT, House, clip, open_house
+from job_house import TEXT, House, open_house
+from scripted_voices import RATE, clip
 
 from api.errors import JobInaudible, TooBusy
 from api.jobs import JobOrder, audible

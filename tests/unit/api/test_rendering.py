@@ -5,42 +5,33 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scripted_voices import RATE, VoiceInfo, clip, unit
 
 from api.audio_out import FORMATS
 from api.forms import AudioForm
 from api.rendering import Rendering
 from api.speech import Speaking, SpeechOrder, UsageLog
 from cloning.errors import Overloaded, SynthesisFailed
-from cloning.types import FloatArray, Speech, SpeechRequest
+from cloning.types import Speech, SpeechRequest
 from store.errors import SpeakerNotFound
 from store.schema import migrate
 from store.service import Store
-from store.types import ClipRecord, NewSpeaker, PrunePolicy, StoreConfig
+from store.types import NewSpeaker, PrunePolicy, StoreConfig
 
-RATE = 24000
+INFO = VoiceInfo(device="cuda:0", frame_s=0.04)
 WAV, PCM = AudioForm(FORMATS["wav"]), AudioForm(FORMATS["pcm"])
-
-
-@dataclass(frozen=True)
-class _Info:
-    model_id: str = "voice-1"
-    engine: str = "eager"
-    device: str = "cuda:0"
-    sample_rate: int = RATE
-    ids_per_sound: int = 1
-    frame_s: float = 0.04
 
 
 @dataclass
 class _Voice:
     """Speaks each request with another loudness, in three pieces; counts them."""
 
-    voice: _Info = field(default_factory=_Info)
+    voice: VoiceInfo = INFO
     begun: int = 0
     pieces: int = 0
     piece_s: float = 0.0
@@ -88,13 +79,8 @@ class _Shelf:
             self.leased -= 1
 
 
-def _unit(seed: int) -> FloatArray:
-    vector = np.random.default_rng(seed).standard_normal(64).astype(np.float32)
-    return vector / np.linalg.norm(vector)
-
-
 def _speaker(name: str, seed: int) -> NewSpeaker:
-    return NewSpeaker(name, "enc", (ClipRecord(f"{seed:064x}", _unit(seed), 5.0, 4.0, 3),))
+    return NewSpeaker(name, "enc", (clip(seed),))
 
 
 @pytest.fixture(params=["memory", "disk"])
@@ -126,7 +112,7 @@ def shelf(voice: _Voice) -> _Shelf:
 
 @pytest.fixture
 def rendering(store: Store, shelf: _Shelf) -> Rendering:
-    return Rendering(Speaking(store, shelf, UsageLog(store), lambda *_: _unit(1), 500, 9.0))  # type: ignore[arg-type]
+    return Rendering(Speaking(store, shelf, UsageLog(store), lambda *_: unit(1), 500, 9.0))  # type: ignore[arg-type]
 
 
 def test_the_same_order_is_spoken_once(rendering: Rendering, anna: str, voice: _Voice) -> None:
@@ -157,9 +143,9 @@ def test_whatever_shapes_a_speech_makes_another_one(
         assert rendering.whole(each, WAV).facts["cache"] == "miss" and voice.begun == number
     assert rendering.whole(order, PCM).facts["cache"] == "miss"
     for changed in ({"model_id": "voice-2"}, {"engine": "plan-fp16"}, {"device": "cpu"}):
-        voice.voice = replace(_Info(), **changed)
+        voice.voice = replace(INFO, **changed)
         assert rendering.whole(order, WAV).facts["cache"] == "miss", changed
-    voice.voice = replace(_Info(), device="cuda:1")
+    voice.voice = replace(INFO, device="cuda:1")
     assert rendering.whole(order, WAV).facts["cache"] == "hit", "any GPU speaks alike"
     assert all(rendering.whole(each, WAV).facts["cache"] == "hit" for each in others)
 
@@ -230,7 +216,7 @@ def test_without_a_cache_everybody_is_spoken_to_anew(
     migrate(config)
     with Store.open(config) as store:
         anna = store.enrol(_speaker("Anna", 1)).id
-        rendering = Rendering(Speaking(store, shelf, UsageLog(store), lambda *_: _unit(1), 500, 9.0))  # type: ignore[arg-type]
+        rendering = Rendering(Speaking(store, shelf, UsageLog(store), lambda *_: unit(1), 500, 9.0))  # type: ignore[arg-type]
         with ThreadPoolExecutor(4) as threads:
             list(threads.map(lambda _: rendering.whole(SpeechOrder(anna, "Hello."), WAV), range(8)))
     assert voice.begun == 8 and not (tmp_path / "audio").exists()

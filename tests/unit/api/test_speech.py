@@ -7,25 +7,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scripted_voices import RATE, VoiceInfo, clip, unit
 
 from api.errors import RequestRefused
 from api.speech import MAX_SEED, Speaking, SpeechOrder, UsageLog, plausible
 from cloning.errors import BadConditioning, Overloaded, SynthesisFailed, TextRefused
-from cloning.types import FloatArray, Speech, SpeechRequest
+from cloning.types import Speech, SpeechRequest
 from store.errors import SpeakerNotFound, StoreUnavailable
 from store.schema import migrate
 from store.service import Store
-from store.types import ClipRecord, NewSpeaker, PrunePolicy, StoreConfig
-
-RATE = 24000
-
-
-@dataclass(frozen=True)
-class _Voice:
-    model_id: str = "voice"
-    sample_rate: int = RATE
-    ids_per_sound: int = 1
-    frame_s: float = 0.01
+from store.types import NewSpeaker, PrunePolicy, StoreConfig
 
 
 @dataclass
@@ -34,7 +25,7 @@ class _Scripted:
 
     answers: list[Speech | Exception]
     requests: list[SpeechRequest] = field(default_factory=list)
-    voice: _Voice = field(default_factory=_Voice)
+    voice: VoiceInfo = field(default_factory=VoiceInfo)
     closed: int = 0
 
     def stream(self, request: SpeechRequest, in_parts: bool) -> "_Pieces":
@@ -79,13 +70,8 @@ class _Pieces:
 def _speech(seconds: float, n_symbols: int) -> Speech:
     """Half of a speech of so many seconds and symbols."""
     seconds, n_symbols = seconds / 2, n_symbols // 2
-    durations = np.full(n_symbols, round(seconds / n_symbols / _Voice.frame_s))
+    durations = np.full(n_symbols, round(seconds / n_symbols / VoiceInfo.frame_s))
     return Speech(np.full(round(seconds * RATE), 0.1, np.float32), RATE, durations)
-
-
-def _unit(seed: int) -> FloatArray:
-    vector = np.random.default_rng(seed).standard_normal(256).astype(np.float32)
-    return vector / np.linalg.norm(vector)
 
 
 @pytest.fixture
@@ -98,24 +84,23 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 @pytest.fixture
 def speaker_id(store: Store) -> str:
-    clip = ClipRecord("a" * 64, _unit(1), 5.0, 4.0, 3)
-    return store.enrol(NewSpeaker("Ada", "enc-1", (clip,))).id
+    return store.enrol(NewSpeaker("Ada", "enc-1", (clip(1),))).id
 
 
 def _speaking(store: Store, *answers: Speech | Exception) -> tuple[Speaking, _Scripted]:
     voice = _Scripted(list(answers))
-    return Speaking(store, _One(voice), UsageLog(store), lambda *_: _unit(1), 50, 9.0), voice  # type: ignore[arg-type]
+    return Speaking(store, _One(voice), UsageLog(store), lambda *_: unit(1), 50, 9.0), voice  # type: ignore[arg-type]
 
 
 def test_a_request_carries_the_stored_vector_and_the_options(store: Store, speaker_id: str) -> None:
     speaking, voice = _speaking(store, _speech(1, 12))
     spoken = speaking.speak(SpeechOrder(speaker_id, "Hello.", "en", speed=2.0, seed=5, lexicon={"a": "b"}))
     request = voice.requests[0]
-    np.testing.assert_allclose(request.d_vector, _unit(1), atol=1e-6)
+    np.testing.assert_allclose(request.d_vector, unit(1), atol=1e-6)
     assert request.tenant == ""
     assert (request.encoder_id, request.language, request.deadline_s) == ("enc-1", "en", 9.0)
     assert (request.options.length_scale, request.options.seed, dict(request.lexicon)) == (0.5, 5, {"a": "b"})
-    assert (spoken.seed, spoken.model, spoken.cosine, spoken.notices) == (5, "voice", None, ())
+    assert (spoken.seed, spoken.model, spoken.cosine, spoken.notices) == (5, "voice-1", None, ())
 
 
 def test_a_request_is_spoken_in_the_turn_of_whoever_sent_it(store: Store, speaker_id: str) -> None:
@@ -256,7 +241,7 @@ def test_facts_are_texts_for_headers(store: Store, speaker_id: str) -> None:
     assert facts == {
         "audio-seconds": "1.000",
         "seed": "2",
-        "model": "voice",
+        "model": "voice-1",
         "notices": "slow; skipped characters: 名 前",
     }
 
@@ -299,12 +284,12 @@ def test_uses_that_could_not_be_written_are_kept_for_the_next_time(store: Store,
 
 
 def test_voice_elements_bring_the_vectors_of_their_speakers(store: Store, speaker_id: str) -> None:
-    other = store.enrol(NewSpeaker("Bert", "enc-1", (ClipRecord("b" * 64, _unit(2), 5.0, 4.0, 3),)))
+    other = store.enrol(NewSpeaker("Bert", "enc-1", (clip(2),)))
     text = "Hi. <voice name='bert'>Yes?</voice>"
     speaking, voice = _speaking(store, _speech(1, 12))
     speaking.speak(SpeechOrder(speaker_id, text))
     assert list(voice.requests[0].voices) == ["bert"]
-    np.testing.assert_allclose(voice.requests[0].voices["bert"], _unit(2), atol=1e-6)
+    np.testing.assert_allclose(voice.requests[0].voices["bert"], unit(2), atol=1e-6)
     speaking.usage.flush()
     assert (store.get(speaker_id).uses, store.get(other.id).uses) == (1, 1)
 
@@ -312,7 +297,7 @@ def test_voice_elements_bring_the_vectors_of_their_speakers(store: Store, speake
 def test_a_voice_element_that_names_nobody_or_another_encoders_speaker_is_refused_with_its_place(
     store: Store, speaker_id: str
 ) -> None:
-    store.enrol(NewSpeaker("Carl", "enc-2", (ClipRecord("c" * 64, _unit(3), 5.0, 4.0, 3),)))
+    store.enrol(NewSpeaker("Carl", "enc-2", (clip(3),)))
     speaking, _ = _speaking(store)
     for name, kind in (("Nobody", SpeakerNotFound), ("Carl", BadConditioning)):
         with pytest.raises(kind) as refused:
